@@ -1,0 +1,17 @@
+"""Non-linear recurrent models that train on very long sequences as fast as linear state-space models."""
+
+from . import cells as cells
+from .engine import (
+    DEER as DEER,
+    ELK as ELK,
+    Auto as Auto,
+    Jacobi as Jacobi,
+    Sequential as Sequential,
+    Solution as Solution,
+    SolveError as SolveError,
+    Status as Status,
+    linear_recurrence as linear_recurrence,
+    solve as solve,
+)
+
+__version__ = "0.1.0"

@@ -1,0 +1,190 @@
+"""The arguments of `solve`, checked and brought into the layout `(time, batch, features)`."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Inexact
+
+from .jacobian import STRUCTURES
+from .system import Piece
+
+
+class FunctionCell(eqx.Module):
+    """A plain function as a cell: dense unless told otherwise, and what it closes over is differentiated too."""
+
+    function: Callable
+    takes_dt: bool = eqx.field(static=True)
+    structure: str = eqx.field(static=True, default="dense")
+    affine: bool = eqx.field(static=True, default=False)
+
+    def drive(self, inputs):
+        return inputs
+
+    def step(self, state, drive, dt):
+        return self.function(state, drive, dt) if self.takes_dt else self.function(state, drive)
+
+
+class Arguments(eqx.Module):
+    """What a solver needs, and the batch shape that its results get back."""
+
+    cell: Any
+    piece: Piece
+    initial: Inexact[Array, "batch state"]
+    guess: Inexact[Array, "time batch state"] | None
+    batch: tuple[int, ...] = eqx.field(static=True)
+
+    def restore(self, array: Array) -> Array:
+        """Gives `(time, batch, state)` or `(batch,)` its own batch axes back."""
+        if array.ndim == 1:
+            return array.reshape(self.batch)
+        return array.reshape(array.shape[0], *self.batch, array.shape[2])
+
+
+def prepare(cell, inputs, state, dt, mask, guess) -> Arguments:
+    inputs = _floating("inputs", inputs)
+    if inputs.ndim < 2:
+        raise ValueError(
+            f"solve got inputs of shape {inputs.shape}; expected (time, ..., features), so for one channel add an axis: "
+            "inputs[:, None]."
+        )
+    if inputs.shape[0] == 0:
+        raise ValueError(f"solve got inputs of shape {inputs.shape}, which hold no time step; give at least one.")
+    length, *axes = inputs.shape[:-1]
+    batch = tuple(axes)
+    size = int(np.prod(batch))
+    if size == 0:
+        raise ValueError(f"solve got inputs of shape {inputs.shape}, which hold no sample; give at least one.")
+    features = inputs.shape[-1]
+    function = not hasattr(cell, "step")
+    if function and not callable(cell):
+        raise TypeError(
+            f"solve got a cell of type {type(cell).__name__}; give a cell (with drive and step) or a function "
+            "(state, input) -> state."
+        )
+    if not function:
+        _check_cell(cell, features)
+    initial = _initial(None if function else cell, state, batch)
+    inputs = inputs.reshape(length, size, features)
+    if mask is not None:
+        mask = _mask(mask, (length, *batch)).reshape(length, size)
+        # Ones are harmless to what people do with inputs (logarithms, quotients), also in the gradient.
+        inputs = jnp.where(mask[..., None], inputs, 1)
+    if dt is not None:
+        dt = _dt(dt, (length, *batch), initial)
+        if dt.ndim:
+            dt = dt.reshape(length, size)
+            dt = dt if mask is None else jnp.where(mask, dt, 1)
+    initial = initial.reshape(size, -1)
+    if function:
+        cell = _convert(cell, initial[0], inputs[0, 0], dt)
+    piece = Piece(inputs, dt, mask)
+    _check_step(cell, piece, initial)
+    if guess is not None:
+        guess = _guess(guess, (length, *batch, initial.shape[1]), initial.dtype).reshape(length, size, -1)
+    return Arguments(cell, piece, initial, guess, batch)
+
+
+def _floating(name, value) -> Array:
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"solve got {name} of type {type(value).__name__}; give an array of real or complex numbers.") from error
+    if not jnp.issubdtype(array.dtype, jnp.inexact):
+        raise TypeError(
+            f"solve got {name} of dtype {array.dtype}; give floating-point numbers, e.g. jnp.asarray({name}, jnp.float32)."
+        )
+    return array
+
+
+def _check_cell(cell, features):
+    structure = getattr(cell, "structure", None)
+    if structure not in STRUCTURES:
+        raise ValueError(
+            f"{type(cell).__name__} declares structure={structure!r}; a cell's structure is one of {', '.join(STRUCTURES)}."
+        )
+    wanted = getattr(cell, "input_dim", features)
+    if wanted != features:
+        raise ValueError(
+            f"solve got inputs with {features} features for {type(cell).__name__}(input_dim={wanted}); the last axis of "
+            "the inputs must have that size (time is axis 0)."
+        )
+
+
+def _initial(cell, state, batch) -> Array:
+    if state is None:
+        if cell is None:
+            raise ValueError("solve got a function but no state; give the state before the first step as state=.")
+        return cell.initial_state(batch)
+    state = _floating("state", state)
+    size = state.shape[-1] if cell is None or state.ndim == 0 else jax.eval_shape(cell.initial_state).shape[-1]
+    if state.shape not in ((size,), (*batch, size)):
+        raise ValueError(
+            f"solve got a state of shape {state.shape}; expected {(*batch, size)}, or {(size,)} for all samples alike."
+        )
+    return jnp.broadcast_to(state, (*batch, size))
+
+
+def _mask(mask, shape) -> Array:
+    mask = jnp.asarray(mask)
+    if mask.dtype != jnp.bool_:
+        raise TypeError(f"solve got a mask of dtype {mask.dtype}; give booleans, true where a step is real.")
+    if mask.shape != shape:
+        raise ValueError(f"solve got a mask of shape {mask.shape}; expected (time, ...) = {shape}.")
+    return mask
+
+
+def _dt(dt, shape, initial) -> Array:
+    real = jnp.finfo(initial.dtype).dtype
+    dt = jnp.asarray(dt, real) if isinstance(dt, int | float) else _floating("dt", dt)
+    if dt.shape not in ((), shape):
+        raise ValueError(f"solve got dt of shape {dt.shape}; expected a scalar or (time, ...) = {shape}.")
+    if dt.dtype != real:
+        raise TypeError(f"solve got dt of dtype {dt.dtype} for a state of dtype {initial.dtype}; cast dt to {real}.")
+    return dt
+
+
+def _guess(guess, shape, dtype) -> Array:
+    guess = _floating("guess", guess)
+    if guess.shape != shape or guess.dtype != dtype:
+        raise ValueError(f"solve got a guess of shape {guess.shape} and dtype {guess.dtype}; expected {shape} and {dtype}.")
+    return guess
+
+
+def _convert(function, state, inputs, dt) -> FunctionCell:
+    takes_dt = _positional(function) >= 3
+    if dt is not None and not takes_dt:
+        raise ValueError(
+            "solve got dt for a function of (state, input); write it as a function of (state, input, dt) to use dt."
+        )
+    example = (state, inputs, jnp.ones((), jnp.finfo(state.dtype).dtype)) if takes_dt else (state, inputs)
+    # What the function closes over becomes an argument, so that it is differentiated like everything else.
+    closed = eqx.filter_closure_convert(function, *example)
+    return FunctionCell(closed, takes_dt)
+
+
+def _positional(function) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 2
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+
+
+def _check_step(cell, piece, initial):
+    """Traces one step, so that a cell that does not fit says so here and not from the depths of a scan."""
+    dt = 1.0 if piece.dt is None else piece.dt if piece.dt.ndim == 0 else piece.dt[0, 0]
+    new = eqx.filter_eval_shape(
+        lambda cell, x, u, dt: cell.step(x, jax.tree.map(lambda d: d[0], cell.drive(u[None])), dt),
+        cell, initial[0], piece.inputs[0, 0], dt,
+    )  # fmt: skip
+    if new.shape != initial.shape[1:] or new.dtype != initial.dtype:
+        raise TypeError(
+            f"One step takes a state of shape {initial.shape[1:]} and dtype {initial.dtype} to one of shape {new.shape} "
+            f"and dtype {new.dtype}; both must be the same, so cast the inputs ({piece.inputs.dtype}), the state or the "
+            "cell's parameters."
+        )

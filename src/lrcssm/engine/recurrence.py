@@ -1,0 +1,147 @@
+"""Linear recurrences over time.
+
+    x_t = A_t x_{t-1} + b_t        t = 1..T, from x_0            (forward)
+    x_t = A_t x_{t+1} + b_t        t = T..1, from x_{T+1}        (reverse)
+
+`A_t` is a diagonal (an array of the shape of `b_t`) or a square matrix (one axis more). 2×2 blocks are matrices with
+the units on a batch axis. Real or complex; time is axis 0, everything between time and the features is batch.
+
+Both ways of evaluating are here: one step after the other, or all at once by an associative scan of the affine maps
+`(A, b)`, whose composition is `(A₂A₁, A₂b₁ + b₂)`. Written as the linear system `M x = b` with `M` block bidiagonal,
+the gradient is the transposed system, which is again a recurrence, in the other direction: `custom_linear_solve`
+knows both, so that neither direction of differentiation stores what the evaluation went through.
+"""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Inexact
+
+
+def linear_recurrence(
+    transition: Inexact[Array, "time *rest"],
+    offset: Inexact[Array, "time *more"],
+    initial: Inexact[Array, "..."] | None = None,
+    *,
+    reverse: bool = False,
+    parallel: bool = True,
+) -> Inexact[Array, "time *more"]:
+    """Evaluates `x_t = A_t x_{t-1} + b_t` for all t.
+
+    ```python
+    import jax.numpy as jnp
+    from lrcssm import linear_recurrence
+
+    x = linear_recurrence(jnp.full((5, 3), 0.5), jnp.ones((5, 3)), jnp.zeros(3))
+    print(x[:, 0])  # [1.     1.5    1.75   1.875  1.9375]
+    ```
+
+    **Arguments:**
+
+    - `transition`: `A`, of the shape of `offset` (diagonal) or `offset.shape + (features,)` (matrices).
+    - `offset`: `b`, of shape `(time, ..., features)`.
+    - `initial`: the state before the first step (after the last one if `reverse`), broadcast to `(..., features)`;
+        zero if not given.
+    - `reverse`: run from the last step to the first.
+    - `parallel`: an associative scan, of depth O(log T), in place of T steps.
+
+    **Returns:**
+
+    The states of all steps, of the shape of `offset`.
+    """
+    matrices = _check(transition, offset)
+    if initial is not None:
+        edge = -1 if reverse else 0
+        start = jnp.broadcast_to(initial, offset.shape[1:])
+        offset = offset.at[edge].add(_times(transition[edge], start, matrices))
+
+    def system(x):
+        return x - _times(transition, _shift(x, reverse), matrices)
+
+    def solve(_, b):
+        return _evaluate(transition, b, matrices, reverse, parallel)
+
+    def solve_transposed(_, b):
+        return _evaluate_transposed(transition, b, matrices, reverse, parallel)
+
+    return lax.custom_linear_solve(system, offset, solve, solve_transposed)
+
+
+def _check(transition, offset) -> bool:
+    if transition.dtype != offset.dtype:
+        raise TypeError(
+            f"linear_recurrence got a transition of dtype {transition.dtype} and an offset of dtype {offset.dtype}; "
+            "both must have the same dtype, so cast one of them."
+        )
+    if transition.shape == offset.shape:
+        return False
+    if offset.ndim > 1 and transition.shape == (*offset.shape, offset.shape[-1]):
+        return True
+    raise ValueError(
+        f"linear_recurrence got a transition of shape {transition.shape} for an offset of shape {offset.shape}; "
+        "give the offset's shape for diagonals, or one more axis of the last one's size for matrices."
+    )
+
+
+def _shift(x, reverse):
+    """The state that each step starts from, with zero at the edge."""
+    zero = jnp.zeros_like(x[:1])
+    return jnp.concatenate([x[1:], zero]) if reverse else jnp.concatenate([zero, x[:-1]])
+
+
+def _times(a, x, matrices):
+    return apply_matrix(a, x) if matrices else a * x
+
+
+def apply_matrix(a: Inexact[Array, "... n n"], x: Inexact[Array, "... n"]) -> Inexact[Array, "... n"]:
+    """The product of matrices and vectors on the last axes."""
+    return multiply_matrices(a, x[..., None])[..., 0]
+
+
+def multiply_matrices(a: Inexact[Array, "... n n"], b: Inexact[Array, "... n m"]) -> Inexact[Array, "... n m"]:
+    """The product of matrices on the last axes; small ones as plain arithmetic, which fuses and needs no kernel each."""
+    n = a.shape[-1]
+    if n > 4:
+        return a @ b
+    out = a[..., :, 0, None] * b[..., None, 0, :]
+    for k in range(1, n):
+        out = out + a[..., :, k, None] * b[..., None, k, :]
+    return out
+
+
+def _evaluate(transition, offset, matrices, reverse, parallel):
+    if parallel:
+
+        def compose(first, second):
+            a1, b1 = first
+            a2, b2 = second
+            a = multiply_matrices(a2, a1) if matrices else a2 * a1
+            return a, _times(a2, b1, matrices) + b2
+
+        return lax.associative_scan(compose, (transition, offset), reverse=reverse)[1]
+
+    def step(x, ab):
+        a, b = ab
+        x = _times(a, x, matrices) + b
+        return x, x
+
+    return lax.scan(step, jnp.zeros_like(offset[0]), (transition, offset), reverse=reverse)[1]
+
+
+def _evaluate_transposed(transition, offset, matrices, reverse, parallel):
+    """Solves `w_t = b_t + A_{t+1}ᵀ w_{t+1}` (with t−1 in place of t+1 if `reverse`): plain transposes, no conjugates."""
+    if matrices:
+        transition = jnp.swapaxes(transition, -1, -2)
+    if parallel:
+        return _evaluate(_shift(transition, not reverse), offset, matrices, not reverse, parallel)
+
+    def step(carry, ab):  # carrying A_{t+1}ᵀ w_{t+1} spares a shifted copy of A
+        a, b = ab
+        w = carry + b
+        return _times(a, w, matrices), w
+
+    return lax.scan(step, jnp.zeros_like(offset[0]), (transition, offset), reverse=not reverse)[1]
+
+
+def previous(states: Inexact[Array, "time *rest"], initial: Inexact[Array, "*rest"]) -> Inexact[Array, "time *rest"]:
+    """The state that each step starts from: `x_0, x_1, ..., x_{T-1}`."""
+    return jnp.concatenate([initial[None], states[:-1]])

@@ -1,0 +1,154 @@
+"""`solve`: the one verb. Checks what it is given, brings it into one layout, runs a solver, attaches the gradient."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Inexact
+
+from .adjoint import attach
+from .arguments import Arguments, prepare
+from .newton import iterate
+from .solution import Solution, SolveError, Status
+from .solvers import DEER, Auto, Sequential, Solver
+from .system import chunk_length, sweep
+
+
+def solve(
+    cell: Any | Callable,
+    inputs: Any,
+    *,
+    state: Any = None,
+    dt: Any = None,
+    mask: Any = None,
+    guess: Any = None,
+    solver: Solver = Auto(),
+    throw: bool = True,
+) -> Solution:
+    """Evaluates a recurrence `x_t = F(x_{t-1}, u_t)` at all steps of a sequence.
+
+    ```python
+    import jax, jax.numpy as jnp, lrcssm
+
+    cell = lrcssm.cells.LRC(3, 8, key=jax.random.key(0))
+    inputs = jax.random.normal(jax.random.key(1), (1000, 5, 3))  # time, batch, features
+    solution = lrcssm.solve(cell, inputs)
+    print(solution.states.shape)  # (1000, 5, 8)
+    ```
+
+    Differentiable with respect to the cell's parameters, `inputs`, `dt` and `state`, in forward and reverse mode and
+    as often as you like; the derivative is implicit, so its cost does not depend on the solver's iterations.
+
+    **Arguments:**
+
+    - `cell`: a cell, or a function `(state, input) -> state` (or `(state, input, dt) -> state`) of one state vector.
+    - `inputs`: `(time, ..., features)`.
+    - `state`: the state before the first step, `(..., state)` or `(state,)` for all samples alike. Without it, the
+        cell's own initial state. A function needs it.
+    - `dt`: the time that each step takes: a scalar or `(time, ...)`; 1 if not given.
+    - `mask`: `(time, ...)`, true where a step is real. Other steps leave the state as it is, and what their inputs hold
+        changes nothing, NaN included.
+    - `guess`: states to start the iteration from, `(time, ..., state)`: a warm start for the parallel solvers.
+    - `solver`: `Auto()`, `Sequential()`, `DEER()`, `ELK()` or `Jacobi()`.
+    - `throw`: raise `SolveError` if the states may not be used. With `throw=False` look at `Solution.status`.
+
+    **Returns:**
+
+    A [`Solution`][lrcssm.Solution]; `solution.states` is `(time, ..., state)` and `solution.final` the last state.
+    """
+    arguments = prepare(cell, inputs, state, dt, mask, guess)
+    traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(arguments))
+    solution = _solve(arguments, _chosen(solver, arguments.cell.structure), throw and traced)
+    if throw and not traced and jnp.any(~solution.ok):
+        raise SolveError(_sentence(solution))
+    return solution
+
+
+def _chosen(solver: Solver, structure: str) -> Solver:
+    """Makes up `Auto`'s mind, which depends on the backend."""
+    if not isinstance(solver, Auto):
+        if not isinstance(solver, Solver):
+            raise TypeError(
+                f"solve got solver={solver!r}; give one of Auto(), Sequential(), DEER(), ELK() or Jacobi()"
+                + (" (an instance: add the parentheses)." if isinstance(solver, type) else ".")
+            )
+        return solver
+    parallel = jax.default_backend() != "cpu" if solver.parallel is None else solver.parallel
+    if not parallel:
+        return Sequential()
+    return Auto(True, solver.newton or DEER(quasi=structure == "dense"))
+
+
+@eqx.filter_jit
+def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution:
+    cell, piece, initial = arguments.cell, arguments.piece, arguments.initial
+    still = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (cell, piece, initial))
+    chunk = chunk_length(piece.length, initial.size)
+    if isinstance(solver, Sequential):
+        chunk = solver.chunk or chunk
+        states = sweep(*still, chunk)
+        zero = jnp.zeros(initial.shape[0], jnp.int32)
+        status, iterations, residual = zero, zero, jnp.zeros(initial.shape[0], states.real.dtype)
+        matrices = parallel = False
+        name = "Sequential"
+    else:
+        newton = solver.newton if isinstance(solver, Auto) else solver
+        assert newton is not None
+        guess = jnp.broadcast_to(still[2], (piece.length, *initial.shape)) if arguments.guess is None else arguments.guess
+        states, status, iterations, residual = iterate(*still, lax.stop_gradient(guess), newton)
+        if isinstance(solver, Auto):
+            bad = status > Status.FELL_BACK
+            states = lax.cond(
+                jnp.any(bad), lambda: jnp.where(bad[:, None], sweep(*still, chunk), states), lambda: states
+            )
+            status = jnp.where(bad, int(Status.FELL_BACK), status)
+            residual = jnp.where(bad, 0, residual)
+        # A quasi solver is chosen where T·D² is too much, so its exact gradient must not build that either.
+        matrices = not getattr(newton, "quasi", False)
+        parallel = matrices or cell.structure == "diagonal"
+        chunk = piece.length if parallel else chunk
+        name = f"Auto: {newton}" if isinstance(solver, Auto) else str(newton)
+    status = _verdict(status, states, still)
+    if raise_inside:
+        worst = jnp.max(status)
+        messages = [f"{name}: {status.message}" for status in Status]
+        states = eqx.branched_error_if(states, worst > Status.FELL_BACK, worst, messages)
+    states = attach(states, cell, piece, initial, chunk=chunk, parallel=parallel, matrices=matrices)
+    return Solution(
+        states=arguments.restore(states),
+        status=arguments.restore(status),
+        iterations=arguments.restore(iterations),
+        residual=arguments.restore(residual),
+        solver=name,
+    )
+
+
+def _verdict(status, states, arguments):
+    """Tells a recurrence that overflows, or arguments that were never finite, from an iteration that failed."""
+    finite = _finite(states)
+    status = jnp.where((status <= Status.FELL_BACK) & ~finite, int(Status.UNSTABLE), status)
+
+    def search():
+        cell, piece, initial = arguments
+        given = _finite(piece.inputs) & jnp.all(jnp.isfinite(initial), 1)
+        if piece.dt is not None:
+            given &= jnp.all(jnp.isfinite(piece.dt), 0)
+        for parameter in jax.tree.leaves(eqx.filter(cell, eqx.is_inexact_array)):
+            given &= jnp.all(jnp.isfinite(parameter))
+        return jnp.where(~given & (status > Status.FELL_BACK), int(Status.NONFINITE_ARGUMENT), status)
+
+    return lax.cond(jnp.any(status > Status.FELL_BACK), search, lambda: status)
+
+
+def _finite(array):
+    """For each sample, whether all is finite: NaN and infinity survive a maximum, which is faster than a logical and."""
+    return jnp.max(jnp.max(jnp.abs(array), 0), -1) < jnp.inf
+
+
+def _sentence(solution: Solution) -> str:
+    bad = int(jnp.sum(~solution.ok))
+    which = f" ({bad} of {solution.status.size} samples)" if solution.status.size > 1 else ""
+    return f"{solution.solver}{which}: {solution.message}"

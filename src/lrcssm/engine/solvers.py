@@ -1,0 +1,126 @@
+"""The ways of evaluating a recurrence over time, as frozen dataclasses: what to do, not how it is done.
+
+All of them give the same states. See the page "How to choose a solver" for what each one costs.
+"""
+
+import dataclasses
+
+
+def _check_tolerances(solver) -> None:
+    name = type(solver).__name__
+    for field in ("rtol", "atol"):
+        value = getattr(solver, field)
+        if value is not None and not value >= 0:
+            raise ValueError(f"{name} got {field}={value!r}; a tolerance is a number that is not negative.")
+    if solver.max_steps is not None and not solver.max_steps >= 1:
+        raise ValueError(f"{name} got max_steps={solver.max_steps!r}; at least one iteration must be allowed.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sequential:
+    """One step after the other. Always right, the fastest by far on a CPU, and depth T on everything else.
+
+    ```python
+    import jax, jax.numpy as jnp, lrcssm
+
+    cell = lrcssm.cells.LRC(3, 8, key=jax.random.key(0))
+    states = lrcssm.solve(cell, jnp.ones((100, 3)), solver=lrcssm.Sequential()).states
+    ```
+
+    **Arguments:**
+
+    - `chunk`: how many steps go through drive and recurrence at a time, so that they stay in the cache, forward and
+        backward. `None` chooses it from the sizes.
+    """
+
+    chunk: int | None = None
+
+    def __post_init__(self):
+        if self.chunk is not None and not self.chunk >= 1:
+            raise ValueError(f"Sequential got chunk={self.chunk!r}; a chunk holds at least one step.")
+
+
+@dataclasses.dataclass(frozen=True)
+class DEER:
+    """Newton's method on the whole sequence: each iteration linearises the cell at all steps and solves the linear
+    recurrence by an associative scan (Lim et al. 2024). Exact for diagonal, 2×2 and dense Jacobians.
+
+    **Arguments:**
+
+    - `quasi`: keep only the diagonal of a dense Jacobian (Gonzalez et al. 2024): cheaper iterations, more of them.
+        For a diagonal cell it changes nothing. Gradients are exact all the same.
+    - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · max|x| + atol` at every step of the sample. The
+        default `rtol=None` is 64 units of rounding of the state's dtype: as good as a sequential sweep.
+    - `max_steps`: iterations at most; `None` is 100.
+    """
+
+    quasi: bool = False
+    rtol: float | None = None
+    atol: float = 0.0
+    max_steps: int | None = None
+
+    def __post_init__(self):
+        _check_tolerances(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class ELK:
+    """Damped Newton (Levenberg–Marquardt): each iteration is a Kalman smoother over time, in parallel form (Gonzalez
+    et al. 2024). It does not overflow where `DEER` does, for some more iterations.
+
+    **Arguments:**
+
+    - `quasi`: keep only the diagonal of a dense Jacobian.
+    - `trust`: the variance σ² = 1/λ of the trust region. `None` adapts the damping λ for each sample: less after a
+        step that made the residual smaller, more (and the step not taken) after one that did not. A number fixes it.
+    - `rtol`, `atol`: as for `DEER`.
+    - `max_steps`: iterations at most; `None` is 1000.
+    """
+
+    quasi: bool = False
+    trust: float | None = None
+    rtol: float | None = None
+    atol: float = 0.0
+    max_steps: int | None = None
+
+    def __post_init__(self):
+        _check_tolerances(self)
+        if self.trust is not None and not self.trust > 0:
+            raise ValueError(f"ELK got trust={self.trust!r}; the variance of a trust region is positive (or None).")
+
+
+@dataclasses.dataclass(frozen=True)
+class Jacobi:
+    """The zeroth order: every step is evaluated from the last iterate's states, without any Jacobian. Right after T
+    iterations at the latest, and after about as many as the cell remembers steps.
+
+    **Arguments:**
+
+    - `rtol`, `atol`: as for `DEER`.
+    - `max_steps`: iterations at most; `None` is T + 1.
+    """
+
+    rtol: float | None = None
+    atol: float = 0.0
+    max_steps: int | None = None
+
+    def __post_init__(self):
+        _check_tolerances(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Auto:
+    """Chooses by backend and structure, and never leaves a solve unfinished: what Newton does not solve is computed
+    step by step, and the status says so. `Solution.solver` names the choice.
+
+    **Arguments:**
+
+    - `parallel`: `None` takes `Sequential` on a CPU and Newton elsewhere, as measured; `True` and `False` force it.
+    - `newton`: the parallel solver; `None` is `DEER()`, for a dense cell `DEER(quasi=True)`.
+    """
+
+    parallel: bool | None = None
+    newton: DEER | ELK | Jacobi | None = None
+
+
+Solver = Sequential | DEER | ELK | Jacobi | Auto

@@ -1,0 +1,50 @@
+"""What every test runs under: two CPU devices, 64-bit numbers, no silent promotion, checked shapes and types."""
+
+import itertools
+import os
+import zlib
+
+# Read once, when jax starts its backend: this has to come before the first import of it.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2".strip()
+
+import hypothesis
+import jax
+import jaxtyping
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+if os.environ.get("LRCSSM_TYPECHECK", "1") != "0":
+    jaxtyping.install_import_hook("lrcssm", "beartype.beartype")
+
+# The first example of a property also compiles, which no deadline foresees; the same examples run every time.
+hypothesis.settings.register_profile("lrcssm", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("lrcssm")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--slow"):
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="slow: run with --slow or make test-slow"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_memory():
+    """Compiled functions are kept for one test module, not for all of them."""
+    yield
+    jax.clear_caches()
+
+
+@pytest.fixture
+def getkey(request):
+    """A function that gives a fresh random key at each call, the same ones each time this test runs."""
+    root = jax.random.key(zlib.crc32(request.node.nodeid.encode()))
+    calls = itertools.count()
+    return lambda: jax.random.fold_in(root, next(calls))
