@@ -1,6 +1,7 @@
 """Non-linear recurrent models that train on very long sequences as fast as linear state-space models."""
 
 from . import cells as cells
+from .checks import check_agreement as check_agreement, check_structure as check_structure
 from .engine import (
     DEER as DEER,
     ELK as ELK,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Inexact
+from jaxtyping import Array, DTypeLike, Inexact, PRNGKeyArray
 
 
 class Cell(eqx.Module):
@@ -51,3 +51,11 @@ def linear(inputs: Inexact[Array, "... n"], weight: Inexact[Array, "n m"]) -> In
     """`inputs @ weight` with all leading axes folded into one: XLA's gradient with respect to the weight contracts one
     long axis at twice the speed of two."""
     return (inputs.reshape(-1, inputs.shape[-1]) @ weight).reshape(*inputs.shape[:-1], weight.shape[1])
+
+
+def uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike, limit: float) -> Inexact[Array, "..."]:
+    """Numbers from ±limit; of a complex dtype, real and imaginary part each."""
+    if not jnp.issubdtype(dtype, jnp.complexfloating):
+        return jax.random.uniform(key, shape, dtype, -limit, limit)
+    parts = jax.random.uniform(key, (2, *shape), jnp.finfo(dtype).dtype, -limit, limit)
+    return jax.lax.complex(parts[0], parts[1])

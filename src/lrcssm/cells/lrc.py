@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax.nn import sigmoid
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
-from .base import Cell, linear
+from .base import Cell, linear, uniform
 
 
 class LRC(Cell):
@@ -40,7 +40,7 @@ class LRC(Cell):
 
     - `input_dim`, `state_dim`: features of the input and units.
     - `form`: `"paper"`, the paper's equations, or `"released"`, those of the code released with it.
-    - `dtype`: of the parameters; the default float if not given.
+    - `dtype`: of the parameters, real or complex; the default float if not given.
     - `key`: a `jax.random.key`. Every parameter is drawn from ±1/√`state_dim`.
     """
 
@@ -78,7 +78,7 @@ class LRC(Cell):
         dtype = jnp.result_type(float) if dtype is None else dtype
 
         def draw(*shape):
-            return jax.random.uniform(next(keys), shape, dtype, -limit, limit)
+            return uniform(next(keys), shape, dtype, limit)
 
         paper = form == "paper"
         per_unit, per_input, mixing = (state_dim,), (input_dim,), (input_dim, state_dim)

@@ -69,6 +69,11 @@ def prepare(cell, inputs, state, dt, mask, guess) -> Arguments:
     if not function:
         _check_cell(cell, features)
     initial = _initial(None if function else cell, state, batch)
+    if jnp.finfo(inputs.dtype).dtype != jnp.finfo(initial.dtype).dtype:
+        raise TypeError(
+            f"solve got inputs of dtype {inputs.dtype} for a state of dtype {initial.dtype}; both must have the same "
+            "precision, so cast the inputs or the cell's parameters."
+        )
     inputs = inputs.reshape(length, size, features)
     if mask is not None:
         mask = _mask(mask, (length, *batch)).reshape(length, size)
@@ -121,7 +126,13 @@ def _initial(cell, state, batch) -> Array:
             raise ValueError("solve got a function but no state; give the state before the first step as state=.")
         return cell.initial_state(batch)
     state = _floating("state", state)
-    size = state.shape[-1] if cell is None or state.ndim == 0 else jax.eval_shape(cell.initial_state).shape[-1]
+    own = state if cell is None or state.ndim == 0 else jax.eval_shape(cell.initial_state)
+    size = own.shape[-1] if own.ndim else 1
+    if state.dtype != own.dtype:
+        raise TypeError(
+            f"solve got a state of dtype {state.dtype} for a cell of dtype {own.dtype}; cast the state: "
+            f"state.astype(jnp.{own.dtype})."
+        )
     if state.shape not in ((size,), (*batch, size)):
         raise ValueError(
             f"solve got a state of shape {state.shape}; expected {(*batch, size)}, or {(size,)} for all samples alike."
@@ -185,6 +196,6 @@ def _check_step(cell, piece, initial):
     if new.shape != initial.shape[1:] or new.dtype != initial.dtype:
         raise TypeError(
             f"One step takes a state of shape {initial.shape[1:]} and dtype {initial.dtype} to one of shape {new.shape} "
-            f"and dtype {new.dtype}; both must be the same, so cast the inputs ({piece.inputs.dtype}), the state or the "
-            "cell's parameters."
+            f"and dtype {new.dtype}; both must be the same, so look at the cell's step, its parameters and the inputs "
+            f"(dtype {piece.inputs.dtype})."
         )

@@ -1,9 +1,16 @@
 """Iterations on the whole sequence: DEER, its quasi form, Jacobi, and (with the Kalman smoother) ELK.
 
-Given states y, linearise every step at them and solve for new ones:
+Given states y with the residual r_t = F(y_{t-1}) − y_t, linearise every step at them and solve for a change δ:
 
-    x_t = F(y_{t-1}) + J_t (x_{t-1} − y_{t-1})          Newton: DEER; J_t replaced by its diagonal: quasi; by 0: Jacobi
-    min Σ |x_t − J_t x_{t-1} − b_t|² + λ |x_t − y_t|²    Levenberg–Marquardt: ELK, with b_t = F(y_{t-1}) − J_t y_{t-1}
+    δ_t = J_t δ_{t-1} + r_t                        Newton: DEER; J_t replaced by its diagonal: quasi; by 0: Jacobi
+    min Σ |δ_t − J_t δ_{t-1} − r_t|² + λ |δ_t|²    Levenberg–Marquardt: ELK
+
+Solving for the change, not for the states, makes each iteration a step of iterative refinement: what a scan over a
+long sequence loses to rounding is lost from δ, and the last δ is small.
+
+ELK's damping is chosen by growth: a step that would make the largest state more than ten times as large is not taken
+but damped more. Demanding that every step lowers the residual is the textbook's rule and fails here: the way to the
+solution leads over iterates whose later states are far off while the earlier ones are already exact.
 
 Convergence is that of the residual `y_t − F(y_{t-1})`, never of the last change: a residual of the size of rounding
 means that y is what a sequential sweep with other roundings would give. Every sample has its own iteration: when it
@@ -19,12 +26,13 @@ from jaxtyping import Array, Bool, Float, Inexact, Int
 
 from .jacobian import as_vectors, linearise
 from .kalman import smooth_dense, smooth_diagonal
-from .recurrence import apply_matrix, linear_recurrence, previous
+from .recurrence import linear_recurrence, previous
 from .solution import Status
 from .solvers import DEER, ELK, Jacobi
 from .system import Piece, update
 
 _START, _LESS, _MORE, _LEAST, _MOST = 1e-2, 0.1, 4.0, 1e-9, 1e9  # of the damping λ
+_GROWTH = 10.0  # of the largest state in one iteration: a larger step is not taken but damped
 
 
 class Iterate(eqx.Module):
@@ -34,7 +42,7 @@ class Iterate(eqx.Module):
     new: Inexact[Array, "time batch state"]
     jacobian: Inexact[Array, "time batch *structure"] | None
     residual: Float[Array, " batch"]
-    merit: Float[Array, " batch"]
+    finite: Bool[Array, " batch"]
     done: Bool[Array, " batch"]
 
 
@@ -56,7 +64,7 @@ def iterate(
     quasi = not isinstance(solver, Jacobi) and solver.quasi
     structure = "diagonal" if quasi else cell.structure
     real = jnp.finfo(initial.dtype)
-    rtol = 64 * float(real.eps) if solver.rtol is None else solver.rtol
+    rtol = 16 * float(real.eps) if solver.rtol is None else solver.rtol
     max_steps = solver.max_steps or (1000 if damped else piece.length + 1 if zeroth else 100)
     drive = cell.drive(piece.inputs)
     vectors, flat = as_vectors(structure)
@@ -68,34 +76,35 @@ def iterate(
         before = previous(states, initial)
         new, jacobian = (step(before), None) if zeroth else linearise(step, before, cell.structure, quasi)
         gap = jnp.abs(new - states)
-        scale = jnp.max(jnp.abs(states), (0, 2))
-        worst = jnp.max(gap, (0, 2))
+        finite = jnp.all(gap < jnp.inf, (0, 2))  # not by a maximum, which may lose NaN on its way
+        worst = jnp.max(gap, 2)
+        size = _size(states, before)
         return Iterate(
             states=states,
             new=new,
             jacobian=jacobian,
-            residual=worst / jnp.maximum(scale, real.tiny),
-            merit=jnp.sum(gap**2, (0, 2)),
-            done=worst <= rtol * scale + max(solver.atol, float(real.tiny)),
+            residual=jnp.where(finite, jnp.max(worst / jnp.maximum(size, real.tiny), 0), jnp.inf),
+            finite=finite,
+            done=finite & jnp.all(worst <= rtol * size + max(solver.atol, float(real.tiny)), 0),
         )
 
     def propose(at: Iterate, damping) -> Array:
         if at.jacobian is None:
             return at.new
-        before = vectors(previous(at.states, initial))
-        matrices = structure != "diagonal"
-        offset = vectors(at.new) - (apply_matrix(at.jacobian, before) if matrices else at.jacobian * before)
+        gap = vectors(at.new - at.states)
+        zero = jnp.zeros_like(gap[0])
         if not damped:
-            return flat(linear_recurrence(at.jacobian, offset, vectors(initial)))
-        smooth = smooth_dense if matrices else smooth_diagonal
-        damping = damping.reshape(-1, *(1,) * (offset.ndim - 2))
-        return flat(smooth(at.jacobian, offset, vectors(at.states), vectors(initial), damping))
+            change = linear_recurrence(at.jacobian, gap, zero)
+        else:
+            smooth = smooth_diagonal if structure == "diagonal" else smooth_dense
+            damping = damping.reshape(-1, *(1,) * (gap.ndim - 2))
+            change = smooth(at.jacobian, gap, jnp.zeros_like(gap), zero, damping)
+        return at.states + flat(change)
 
     def body(now: Progress) -> Progress:
         active = now.status < 0
         trial = examine(propose(now.at, now.damping))
-        finite = jnp.isfinite(trial.merit)
-        better = finite & ((trial.merit < now.at.merit) | trial.done) if adaptive else finite
+        better = trial.finite & (_reach(trial) <= _GROWTH * _reach(now.at)) if adaptive else trial.finite
         take = active & better
         damping = jnp.where(better, jnp.maximum(now.damping * _LESS, _LEAST), now.damping * _MORE)
         at = _select(take, trial, now.at)
@@ -105,7 +114,7 @@ def iterate(
         if adaptive:
             verdicts.append((damping > _MOST, Status.STALLED))
         else:
-            verdicts.append((~finite, Status.DIVERGED))
+            verdicts.append((~trial.finite, Status.DIVERGED))
         verdicts.append((count >= max_steps, Status.MAX_STEPS))
         for condition, verdict in reversed(verdicts):
             status = jnp.where(active & condition, int(verdict), status)
@@ -131,11 +140,24 @@ def iterate(
     return end.at.states, end.status, end.iterations, end.at.residual
 
 
+def _reach(at: Iterate):
+    """For each sample, the largest state that an iterate holds or leads to."""
+    return jnp.maximum(jnp.max(jnp.abs(at.states), (0, 2)), jnp.max(jnp.abs(at.new), (0, 2)))
+
+
+def _size(states, before):
+    """What a residual is measured by, for each step and sample: the state before or after the step, or the mean over
+    time if that is larger. So a large transient does not excuse errors later on, and a state that passes through zero
+    is not asked for more digits than its neighbours have."""
+    now, then = (jnp.max(jnp.abs(x), 2) for x in (states, before))
+    return jnp.maximum(jnp.maximum(now, then), jnp.mean(now, 0))
+
+
 def _select(take: Array, new: Iterate, old: Iterate) -> Iterate:
     def pick(a, b):
         lead = (slice(None),) if a.ndim == 1 else (None, slice(None), *(None,) * (a.ndim - 2))
         return jnp.where(take[lead], a, b)
 
-    fields = ("states", "new", "jacobian", "residual", "merit", "done")
+    fields = ("states", "new", "jacobian", "residual", "finite", "done")
     chosen = {f: None if getattr(new, f) is None else pick(getattr(new, f), getattr(old, f)) for f in fields}
     return Iterate(**chosen)

@@ -49,8 +49,9 @@ class DEER:
 
     - `quasi`: keep only the diagonal of a dense Jacobian (Gonzalez et al. 2024): cheaper iterations, more of them.
         For a diagonal cell it changes nothing. Gradients are exact all the same.
-    - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · max|x| + atol` at every step of the sample. The
-        default `rtol=None` is 64 units of rounding of the state's dtype: as good as a sequential sweep.
+    - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · size_t + atol` at every step, where `size_t` is the
+        largest of `|x_t|`, `|x_{t−1}|` and the mean over time. The default `rtol=None` is 16 units of rounding of the
+        state's dtype: as good as a sequential sweep.
     - `max_steps`: iterations at most; `None` is 100.
     """
 
@@ -71,8 +72,8 @@ class ELK:
     **Arguments:**
 
     - `quasi`: keep only the diagonal of a dense Jacobian.
-    - `trust`: the variance σ² = 1/λ of the trust region. `None` adapts the damping λ for each sample: less after a
-        step that made the residual smaller, more (and the step not taken) after one that did not. A number fixes it.
+    - `trust`: the variance σ² = 1/λ of the trust region. `None` adapts the damping λ for each sample: more after a step
+        that would make the states ten times as large (it is not taken), less after any other. A number fixes it.
     - `rtol`, `atol`: as for `DEER`.
     - `max_steps`: iterations at most; `None` is 1000.
     """

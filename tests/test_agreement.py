@@ -1,0 +1,120 @@
+"""Every solver on every cell gives the states of a float64 numpy loop."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+from cases import CELLS, SOLVERS, Case, distance, tolerance
+from lrcssm import DEER, ELK, Auto, Jacobi, Sequential, Status, solve
+
+LENGTHS = [1, 2, 3, 17, 1000, pytest.param(20000, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_states(solver, cell, length, dtype):
+    case = Case(cell, length, dtype)
+    solution = solve(case.cell, case.inputs, **case.options, solver=SOLVERS[solver])
+    assert distance(solution.states, case.states()) < tolerance(dtype)
+    assert solution.states.dtype == dtype
+    assert solution.status.shape == solution.iterations.shape == solution.residual.shape == (2,)
+    assert jnp.all(solution.status == Status.SUCCESS)
+
+
+@pytest.mark.parametrize("dtype", [jnp.complex64, jnp.complex128], ids=["c64", "c128"])
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_complex(solver, cell, dtype):
+    case = Case(cell, 300, dtype)
+    solution = solve(case.cell, 0.3 * case.inputs, **case.options, solver=SOLVERS[solver])
+    assert distance(solution.states, case.states(0.3 * case.inputs)) < tolerance(dtype)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_jit_vmap_and_batch_axes(solver, cell):
+    solver = SOLVERS[solver]
+    case = Case(cell, 50, batch=(2, 3))
+    want = case.states()
+
+    @jax.jit
+    def one(inputs, state):
+        return solve(case.cell, inputs, state=state, solver=solver).states
+
+    assert distance(one(case.inputs, case.state), want) < 1e-10
+    mapped = jax.vmap(jax.vmap(one, (1, 0), 1), (1, 0), 1)(case.inputs, case.state)
+    assert distance(mapped, want) < 1e-10
+    assert distance(one(case.inputs[:, 1, 2], case.state[1, 2]), want[:, 1, 2]) < 1e-10
+
+
+@pytest.mark.parametrize("dt", ["scalar", "steps"])
+@pytest.mark.parametrize("masked", [False, True], ids=["", "mask"])
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_dt_and_mask(solver, cell, masked, dt):
+    case = Case(cell, 40, dt=dt, masked=masked)
+    solution = solve(case.cell, case.inputs, **case.options, solver=SOLVERS[solver])
+    assert distance(solution.states, case.states()) < 1e-10
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_many_cells_under_vmap(solver, getkey):
+    make, _ = CELLS["LRC paper"]
+    keys = jax.random.split(getkey(), 3)
+    stack = eqx.filter_vmap(lambda key: make(3, 4, key=key))(keys)
+    inputs = jax.random.normal(getkey(), (60, 2, 3))
+    states = eqx.filter_vmap(lambda cell: solve(cell, inputs, solver=SOLVERS[solver]).states)(stack)
+    for i, key in enumerate(keys):
+        assert distance(states[i], solve(make(3, 4, key=key), inputs, solver=Sequential()).states) < 1e-10
+
+
+@pytest.mark.parametrize("solver", [DEER(), ELK(), Jacobi(), Auto(parallel=True)], ids=str)
+def test_a_slow_sample_does_not_change_the_others(solver):
+    case = Case("LRC paper", 400, jnp.float32, batch=(3,))
+    inputs = case.inputs.at[:, 1].multiply(20)
+    cell = jax.tree.map(lambda p: 3 * p, case.cell)
+    together = solve(cell, inputs, state=case.state, solver=solver)
+    alone = solve(cell, inputs[:, :1], state=case.state[:1], solver=solver)
+    assert together.iterations[1] != together.iterations[0] == alone.iterations[0]
+    assert distance(together.states[:, :1], alone.states) < 1e-6
+
+
+def test_newton_at_the_initial_scale_takes_at_most_four_iterations(getkey):
+    make, _ = CELLS["LRC paper"]
+    for dtype in (jnp.float32, jnp.float64):
+        cell = make(64, 64, dtype=dtype, key=getkey())
+        inputs = jax.random.normal(getkey(), (20000, 1, 64), dtype)
+        assert jnp.max(solve(cell, inputs, solver=DEER()).iterations) <= 4
+
+
+@pytest.mark.parametrize("solver", [DEER(), ELK(), Jacobi()], ids=str)
+def test_warm_start(solver):
+    case = Case("LRC paper", 300, jnp.float32)
+    cold = solve(case.cell, case.inputs, state=case.state, solver=solver)
+    warm = solve(case.cell, case.inputs, state=case.state, solver=solver, guess=cold.states)
+    assert jnp.all(warm.iterations == 0)
+    near = solve(case.cell, case.inputs, state=case.state, solver=solver, guess=cold.states + 1e-4)
+    assert jnp.all(near.iterations < cold.iterations)
+    assert distance(near.states, case.states()) < 1e-5
+
+
+def test_a_plain_function_is_a_cell():
+    case = Case("dense toy", 30)
+    want = case.states()
+    for solver in SOLVERS.values():
+        solution = solve(
+            lambda x, u: jnp.tanh(x @ case.cell.w + u @ case.cell.v), case.inputs, state=case.state, solver=solver
+        )
+        assert distance(solution.states, want) < 1e-10
+    with_dt = Case("dense toy", 30, dt="steps")
+    solution = solve(lambda x, u, dt: with_dt.cell.step(x, u @ with_dt.cell.v, dt), with_dt.inputs, **with_dt.options)
+    assert distance(solution.states, with_dt.states()) < 1e-10
+
+
+def test_an_affine_cell_needs_one_newton_iteration(getkey):
+    a = jax.random.uniform(getkey(), (4,), minval=0.1, maxval=0.9)
+    inputs = jax.random.normal(getkey(), (500, 4))
+    solution = solve(lambda x, u: a * x + u, inputs, state=jnp.ones(4), solver=DEER())
+    assert solution.iterations == 1

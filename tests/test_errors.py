@@ -1,0 +1,141 @@
+"""Everything that can go wrong says what was given, what was expected and what to do, in one sentence."""
+
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+from cases import SOLVERS, Case
+from lrcssm import DEER, ELK, Auto, Jacobi, Sequential, SolveError, Status, cells, solve
+
+CELL = cells.LRC(3, 4, key=jax.random.key(0))
+INPUTS = jnp.ones((5, 2, 3))
+
+
+def sentence(error):
+    text = str(error.value)
+    assert text.endswith(".") and "\n" not in text and len(text) < 400
+    return text
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "call"),
+    [
+        (ValueError, "no time step", lambda: solve(CELL, jnp.ones((0, 2, 3)))),
+        (ValueError, "no sample", lambda: solve(CELL, jnp.ones((5, 0, 3)))),
+        (ValueError, "(time, ..., features)", lambda: solve(CELL, jnp.ones(5))),
+        (ValueError, "5 features for LRC(input_dim=3)", lambda: solve(CELL, jnp.ones((4, 5)))),
+        (TypeError, "dtype int64", lambda: solve(CELL, jnp.ones((5, 3), jnp.int64))),
+        (TypeError, "array of real or complex", lambda: solve(CELL, "a file name")),
+        (TypeError, "cast the inputs or", lambda: solve(CELL, INPUTS.astype(jnp.float32))),
+        (TypeError, "state.astype(jnp.float64)", lambda: solve(CELL, INPUTS, state=jnp.ones((2, 4), jnp.float32))),
+        (ValueError, "expected (2, 4)", lambda: solve(CELL, INPUTS, state=jnp.ones((2, 3)))),
+        (ValueError, "expected (2, 4)", lambda: solve(CELL, INPUTS, state=jnp.ones((3, 4)))),
+        (ValueError, "(time, ...) = (5, 2)", lambda: solve(CELL, INPUTS, mask=jnp.ones((5,), bool))),
+        (TypeError, "booleans", lambda: solve(CELL, INPUTS, mask=jnp.ones((5, 2)))),
+        (ValueError, "(time, ...) = (5, 2)", lambda: solve(CELL, INPUTS, dt=jnp.ones(5))),
+        (TypeError, "cast dt to float64", lambda: solve(CELL, INPUTS, dt=jnp.ones((5, 2), jnp.float32))),
+        (ValueError, "guess of shape (5, 4)", lambda: solve(CELL, INPUTS, guess=jnp.ones((5, 4)))),
+        (TypeError, "a function", lambda: solve(3, INPUTS)),
+        (ValueError, "state=", lambda: solve(lambda x, u: x, INPUTS)),
+        (ValueError, "(state, input, dt)", lambda: solve(lambda x, u: x, INPUTS, state=jnp.ones(3), dt=0.5)),
+        (TypeError, "both must be the same", lambda: solve(lambda x, u: x[:1], INPUTS, state=jnp.ones(3))),
+        (ValueError, "rtol=-1", lambda: DEER(rtol=-1.0)),
+        (ValueError, "max_steps=0", lambda: Jacobi(max_steps=0)),
+        (ValueError, "trust=0", lambda: ELK(trust=0.0)),
+        (ValueError, "chunk=0", lambda: Sequential(chunk=0)),
+    ],
+)
+def test_arguments(kind, words, call):
+    with pytest.raises(kind) as error:
+        call()
+    assert words in sentence(error)
+
+
+def test_arguments_of_a_wrong_type():
+    """In a process of its own, where types are not checked: what a user sees."""
+    program = """
+import jax, jax.numpy as jnp, lrcssm
+cell = lrcssm.cells.LRC(3, 4, key=jax.random.key(0))
+for call in (
+    lambda: lrcssm.solve(cell, jnp.ones((5, 3)), solver=lrcssm.DEER),
+    lambda: lrcssm.solve(cell, jnp.ones((5, 3)), solver="deer"),
+    lambda: lrcssm.cells.LRC(3, 4, form="papr", key=jax.random.key(0)),
+):
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    assert "add the parentheses" in lines[0] and "Auto(), Sequential()" in lines[1] and '"released"' in lines[2]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_nan_in_the_inputs(solver):
+    case = Case("LRC paper", 30)
+    inputs = case.inputs.at[7, 1, 0].set(jnp.nan)
+    with pytest.raises(SolveError) as error:
+        solve(case.cell, inputs, solver=SOLVERS[solver])
+    assert "(1 of 2 samples)" in sentence(error) and "mask=" in str(error.value)
+    solution = solve(case.cell, inputs, solver=SOLVERS[solver], throw=False)
+    assert solution.status[1] == Status.NONFINITE_ARGUMENT and solution.status[0].item() in (0, 1)
+    assert not solution.ok[1] and solution.ok[0]
+    assert jnp.all(jnp.isfinite(solution.states[:, 0]))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_cell_that_diverges(solver):
+    def step(x, u):
+        return 3 * x + x**2 + u
+
+    inputs = jnp.ones((200, 2))
+    with pytest.raises(SolveError) as error:
+        solve(step, inputs, state=jnp.ones(2), solver=SOLVERS[solver])
+    sentence(error)
+    status = Status(int(solve(step, inputs, state=jnp.ones(2), solver=SOLVERS[solver], throw=False).status))
+    assert not status.ok
+    if solver.startswith(("Sequential", "Auto")):
+        assert status == Status.UNSTABLE
+
+
+def test_errors_under_jit():
+    case = Case("LRC paper", 30)
+    inputs = case.inputs.at[7, 1, 0].set(jnp.nan)
+
+    @eqx.filter_jit
+    def run(inputs):
+        return solve(case.cell, inputs).final
+
+    with pytest.raises(RuntimeError, match="NaN or infinity"):
+        jax.block_until_ready(run(inputs))
+    with pytest.raises(RuntimeError, match="NaN or infinity"):
+        jax.block_until_ready(eqx.filter_grad(lambda u: jnp.sum(run(u)))(inputs))
+
+
+def test_too_few_steps_are_reported():
+    case = Case("LRC paper", 200)
+    for solver in (DEER(max_steps=1), ELK(max_steps=1), Jacobi(max_steps=3)):
+        with pytest.raises(SolveError, match="raise max_steps"):
+            solve(case.cell, case.inputs, solver=solver)
+        solution = solve(case.cell, case.inputs, solver=solver, throw=False)
+        assert jnp.all(solution.status == Status.MAX_STEPS) and jnp.all(solution.residual > 1e-12)
+
+
+def test_auto_falls_back_and_says_so():
+    case = Case("LRC paper", 200)
+    solution = solve(case.cell, case.inputs, state=case.state, solver=Auto(parallel=True, newton=DEER(max_steps=1)))
+    assert jnp.all(solution.status == Status.FELL_BACK)
+    assert "step by step" in solution.message and solution.solver.startswith("Auto: DEER")
+    want = case.states()
+    assert jnp.max(jnp.abs(solution.states - want)) < 1e-12
+
+
+def test_every_status_has_a_sentence():
+    for status in Status:
+        assert status.message.endswith(".") and "\n" not in status.message
+    assert [s.ok for s in Status] == [True, True, False, False, False, False, False]
