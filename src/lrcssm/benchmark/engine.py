@@ -38,7 +38,7 @@ LABELS = {
     "deer": "DEER",
     "elk": "ELK",
     "jacobi": "Jacobi",
-    "scan": "lax.scan, autodiff",
+    "scan": "lax.scan",
     "lstm": "torch.nn.LSTM",
 }
 SOLVERS = {"sequential": Sequential(), "deer": DEER(), "elk": ELK(), "jacobi": Jacobi()}
@@ -48,7 +48,7 @@ TARGET_LENGTH = 17984
 
 # For each method at most 10 seconds of rounds, half of them for each pass.
 _BUDGET = 5.0
-# PyTorch's threads go on spinning for 0.2 seconds after a call, on the cores that the next one is timed on.
+# PyTorch's threads spin for a while after each call, on the cores that the next one is timed on.
 _SPIN = 0.25
 
 
@@ -144,7 +144,7 @@ def _rows(length: int, states: int, options: EngineBenchmark, say: Callable[[str
                 notes[method] = 'not installed: pip install "lrcssm[bench]"'
         memory = {(m, name): program.memory[name]() for m, program in programs.items() for name in PASSES}
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
     failures: dict[Any, Exception] = {}
     timings = interleave(
         {(method, name): getattr(program, name) for name in PASSES for method, program in programs.items()},
@@ -293,28 +293,22 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def show(record: dict[str, Any]) -> None:
     """Prints a record as a table, with what its columns mean and the summary."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
-    # Into a file or a pipe the table goes unbroken.
-    console.width = console.width if console.is_terminal else 132
+    console.width = max(console.width, 80)  # a number that is cut is worse than a line that is broken
     options, facts = record["options"], record["environment"]
-    table = Table(
-        title=f"LRC, {options['form']} form, batch {options['batch']}, {options['inputs']} inputs, {options['dtype']}, "
-        f"{facts['processor']}, {facts['cores']} cores",
-        title_justify="left",
+    console.print(
+        f"LRC, {options['form']} form, batch {options['batch']}, {options['inputs']} inputs, {options['dtype']}; "
+        f"{facts['processor']}, {facts['cores']} cores"
     )
-    for name in ("T", "N"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("method", no_wrap=True)
-    for name in ("iter.", "fwd ms", "fwd+bwd ms", "µs/step", "fwd MB", "fwd+bwd MB", "to scan", "to LSTM"):
-        table.add_column(name, justify="right", no_wrap=True)
-    last = None
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
+    heads = "T, N, method, iter., fwd\nms, fwd+\nbwd ms, µs per\nstep, fwd\nMB, fwd+\nbwd MB, to\nscan, to\nLSTM"
+    for head in heads.split(", "):
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
     for row in record["rows"]:
-        if last not in (None, (row["length"], row["states"])):
-            table.add_section()
-        last = row["length"], row["states"]
         passes = [row[name] or {} for name in PASSES]
         table.add_row(
             f"{row['length']:,}",
@@ -325,17 +319,38 @@ def show(record: dict[str, Any]) -> None:
             _number(row["step_us"]),
             *(_number(each.get("memory_mb")) for each in passes),
             *(_number(row[f"forward_backward_to_{other}"]) for other in ("scan", "lstm")),
+            end_section=row["method"] == options["methods"][-1],
         )
     console.print(table)
     for note in dict.fromkeys(f"{LABELS[row['method']]}: {row['note']}" for row in record["rows"] if row["note"]):
         console.print(note, markup=False)
     console.print(
-        "Best times of several rounds, in turn. µs/step and the ratios (time over time, below 1 is faster) are of "
-        "fwd+bwd. MB: arrays beyond the arguments, as planned by XLA; for PyTorch by how much a fresh process grew."
+        "Best times of several rounds, in turn. Time per step and the ratios (below 1 is faster) are of fwd+bwd. "
+        "lax.scan is differentiated by JAX. MB: arrays beyond the arguments, as planned by XLA; for PyTorch, by how "
+        "much the resident memory of a fresh process grew."
     )
-    for entry in record["summary"]:
-        for sentence in _sentences(entry):
-            console.print(sentence)
+    for sentence in [*_doubts(record), *(each for entry in record["summary"] for each in _sentences(entry))]:
+        console.print(sentence)
+
+
+def _doubts(record: dict[str, Any]) -> list[str]:
+    """What speaks against the numbers. Threads that wait for each other by spinning, as PyTorch's do, can be ten times
+    slower when they do not have their cores to themselves, which would flatter everything else."""
+    load, cores = record["environment"]["load"], record["environment"]["cores"]
+    doubts = []
+    if load is not None and cores is not None and load > cores / 2:
+        doubts.append(
+            f"The load was {load:.1f} on {cores} cores at the start: other programs disturb the times, and those of "
+            "PyTorch most; measure again on a quiet machine before you quote them."
+        )
+    uneven = [
+        f"{LABELS[row['method']]} at T={row['length']:,}"
+        for row in record["rows"]
+        if any(row[name] and row[name]["median_ms"] > 1.5 * row[name]["best_ms"] for name in PASSES)
+    ]
+    if uneven:
+        doubts.append(f"Uneven times, median over 1.5 times the best: {', '.join(dict.fromkeys(uneven))}.")
+    return doubts
 
 
 def _sentences(entry: dict[str, Any]) -> list[str]:
@@ -355,7 +370,9 @@ def _sentences(entry: dict[str, Any]) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    """Three digits that mean something."""
+    """As many digits as mean something."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.1g}"

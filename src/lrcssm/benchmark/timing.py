@@ -159,7 +159,7 @@ print(json.dumps(growth))
 """
 
 
-def resident_bytes(setup: str, *calls: str, timeout: float = 120.0) -> list[int] | None:
+def resident_bytes(setup: str, *calls: str, timeout: float = 300.0) -> list[int] | None:
     """By how much the resident memory of a fresh Python process grows at most, for code that no compiler plans.
 
     **Arguments:**

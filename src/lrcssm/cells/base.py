@@ -37,7 +37,9 @@ class Cell(eqx.Module):
         """The state before the first step: zero unless a cell says otherwise."""
         return jnp.zeros((*batch_shape, self.state_dim), _dtype(self))
 
-    def read(self, state: Inexact[Array, "... state"], inputs: Inexact[Array, "... input"]) -> Inexact[Array, "... out"]:
+    def read(
+        self, state: Inexact[Array, "... state"], inputs: Inexact[Array, "... input"]
+    ) -> Inexact[Array, "... out"]:
         """What the next layer sees: the state itself unless a cell says otherwise."""
         del inputs
         return state

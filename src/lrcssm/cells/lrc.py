@@ -89,7 +89,9 @@ class LRC(Cell):
         self.g_u, self.k_u = (draw(*(per_unit if paper else mixing)) for _ in range(2))
         self.w_u = draw(*mixing) if paper else None
 
-    def drive(self, inputs: Inexact[Array, "... input"]) -> tuple[Inexact[Array, "... state"], Inexact[Array, "... state"]]:
+    def drive(
+        self, inputs: Inexact[Array, "... input"]
+    ) -> tuple[Inexact[Array, "... state"], Inexact[Array, "... state"]]:
         """Paper: the inputs' synapse and their part of the elastance. Released: their parts of f and z."""
         if self.w_u is not None:
             return sigmoid(linear(inputs, self.a_u) + self.b_u), linear(inputs, self.w_u)

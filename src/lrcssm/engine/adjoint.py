@@ -81,7 +81,7 @@ def _by_jacobian(rest, params, params_dot, piece, piece_dot, before, first_dot, 
         return update(cell, before, cell.drive(piece.inputs), piece.dt, piece.mask)
 
     _, jacobian = linearise(lambda before: step(params, piece, before), before, rest.structure)
-    forcing = _jvp(lambda given: step(*given, before), (params, piece), (params_dot, piece_dot))[1]
+    forcing = _jvp(lambda given: step(given[0], given[1], before), (params, piece), (params_dot, piece_dot))[1]
     vectors, flat = as_vectors(rest.structure)
     return flat(linear_recurrence(jacobian, vectors(forcing), vectors(first_dot), parallel=parallel))
 
@@ -90,7 +90,9 @@ def _by_products(rest, params, params_dot, piece, piece_dot, before, first_dot, 
     """The tangents of a part of time one step after the other, by products with Jacobians that are never built."""
     del parallel
     drive, drive_dot = _jvp(
-        lambda given: eqx.combine(given[0], rest).drive(given[1]), (params, piece.inputs), (params_dot, piece_dot.inputs)
+        lambda given: eqx.combine(given[0], rest).drive(given[1]),
+        (params, piece.inputs),
+        (params_dot, piece_dot.inputs),
     )
 
     def step(before_dot, now):
@@ -107,7 +109,9 @@ def _by_products(rest, params, params_dot, piece, piece_dot, before, first_dot, 
     fixed_dt = None
     if piece.dt is not None and piece.dt.ndim == 0:
         fixed_dt = piece.dt, piece_dot.dt
-        piece, piece_dot = (eqx.tree_at(lambda p: p.dt, p, None, is_leaf=lambda a: a is None) for p in (piece, piece_dot))
+        piece, piece_dot = (
+            eqx.tree_at(lambda p: p.dt, p, None, is_leaf=lambda a: a is None) for p in (piece, piece_dot)
+        )
     return lax.scan(step, first_dot, (before, drive, drive_dot, piece, piece_dot))[1]
 
 

@@ -98,7 +98,9 @@ def _floating(name, value) -> Array:
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"solve got {name} of type {type(value).__name__}; give an array of real or complex numbers.") from error
+        raise TypeError(
+            f"solve got {name} of type {type(value).__name__}; give an array of real or complex numbers."
+        ) from error
     if not jnp.issubdtype(array.dtype, jnp.inexact):
         raise TypeError(
             f"solve got {name} of dtype {array.dtype}; give floating-point numbers, e.g. jnp.asarray({name}, jnp.float32)."
@@ -162,7 +164,9 @@ def _dt(dt, shape, initial) -> Array:
 def _guess(guess, shape, dtype) -> Array:
     guess = _floating("guess", guess)
     if guess.shape != shape or guess.dtype != dtype:
-        raise ValueError(f"solve got a guess of shape {guess.shape} and dtype {guess.dtype}; expected {shape} and {dtype}.")
+        raise ValueError(
+            f"solve got a guess of shape {guess.shape} and dtype {guess.dtype}; expected {shape} and {dtype}."
+        )
     return guess
 
 

@@ -16,7 +16,9 @@ from jaxtyping import Array
 STRUCTURES = ("diagonal", "block2", "dense")
 
 
-def linearise(step: Callable[[Array], Array], states: Array, structure: str, quasi: bool = False) -> tuple[Array, Array]:
+def linearise(
+    step: Callable[[Array], Array], states: Array, structure: str, quasi: bool = False
+) -> tuple[Array, Array]:
     """The next states and the Jacobian of `step` at `states`. `quasi` keeps only the diagonal."""
     if structure == "diagonal":
         return jax.jvp(step, (states,), (jnp.ones_like(states),))

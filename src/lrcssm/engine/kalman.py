@@ -1,40 +1,37 @@
-r"""The damped linear problem over time, solved exactly and in parallel.
+"""The damped linear problem over time, solved exactly and in parallel.
 
-A damped (Levenberg-Marquardt) Newton step asks for the minimiser over $x_1, \dots, x_T$ of
+A damped (Levenberg–Marquardt) Newton step asks for the minimiser, over x_1 .. x_T and with x_0 given, of
 
-$$\sum_t |x_t - J_t x_{t-1} - b_t|^2 + \lambda |x_t - y_t|^2, \qquad x_0 \text{ given},$$
+    Σ_t |x_t − J_t x_{t−1} − b_t|² + λ |x_t − y_t|²
 
-where $y$ is the current guess. It is the posterior mean of a linear-Gaussian model with process
-covariance $I$ that observes $x_t = y_t$ with covariance $I / \lambda$: a Kalman smoother. With
-P⁻ the predicted and P the filtered covariance,
+where y is the current guess. It is the posterior mean of a linear-Gaussian model with process covariance I that
+observes y_t = x_t with covariance I/λ: a Kalman smoother. With P⁻ the predicted and P the filtered covariance,
 
-    filter    P⁻_t = J_t P_{t-1} J_tᴴ + I          F_t = (I + λ P⁻_t)⁻¹    P_t = P⁻_t F_t
-              m⁻_t = J_t m_{t-1} + b_t             m_t = m⁻_t + r_t = F_t m⁻_t + K_t y_t
-              r_t  = K_t (y_t - m⁻_t)              K_t = λ P⁻_t F_t = I - F_t
-    smoother  δ_t  = G_t (δ_{t+1} + r_{t+1})       G_t = P_t J_{t+1}ᴴ (P⁻_{t+1})⁻¹    δ_T = 0
-              x_t  = m_t + δ_t
+    filter      P⁻_t = J_t P_{t−1} J_tᴴ + I         F_t = (I + λ P⁻_t)⁻¹       P_t = P⁻_t F_t
+                m⁻_t = J_t m_{t−1} + b_t            m_t = F_t m⁻_t + K_t y_t   K_t = λ P⁻_t F_t = I − F_t
+    smoother    δ_t  = G_t (δ_{t+1} + r_{t+1})      r_t = K_t (y_t − m⁻_t)     G_t = P_t J_{t+1}ᴴ (P⁻_{t+1})⁻¹
+                x_t  = m_t + δ_t                    δ_T = 0
 
-Three associative scans, each of depth O(log T), give P, then m, then δ. P comes first because
-it does not depend on the data: given P, m and δ are plain affine recurrences. The scan for P
-joins elements (A, C, Λ) (Särkkä & García-Fernández, 2021): over a stretch of time that starts
-from a state z, the last state has mean A z + const and covariance C, and the guesses inform
-about z with precision Λ. One step is, with κ = λ / (1 + λ),
+Three associative scans, each of depth O(log T), give P, then m, then δ. P comes first because it does not depend on
+the data; given P, the means are plain linear recurrences. The scan for P joins elements (A, C, Λ) (Särkkä and
+García-Fernández, 2021): over a stretch of time that starts from a state z, the last state has the mean Az + const and
+the covariance C, and the guesses inform about z with the precision Λ. One step is, with κ = λ/(1+λ),
 
-    A = (1-κ) J_t                 C = (1-κ) I                     Λ = κ J_tᴴ J_t
+    A = (1−κ) J_t          C = (1−κ) I                      Λ = κ J_tᴴ J_t
 
 and two neighbouring stretches join, with M = I + Λ₂ C₁, to
 
-    A = A₂ M⁻ᴴ A₁                 C = A₂ M⁻ᴴ C₁ A₂ᴴ + C₂          Λ = A₁ᴴ M⁻¹ Λ₂ A₁ + Λ₁
+    A = A₂ M⁻ᴴ A₁          C = A₂ M⁻ᴴ C₁ A₂ᴴ + C₂           Λ = A₁ᴴ M⁻¹ Λ₂ A₁ + Λ₁
 
-For λ > 0 all stays bounded, however large the product of the J_t is: C ≤ 1/λ, Λ ≤ |J|² and
-|A|² ≤ |J|²/λ, J being the first of the stretch. λ = 0 gives the recurrence x_t = J_t x_{t-1} + b_t.
+For λ > 0 all stays bounded, however large the product of the J_t: C ≤ 1/λ, Λ ≤ |J|² and |A|² ≤ |J|²/λ, where J is
+the first one of the stretch. For λ = 0 the answer is the recurrence x_t = J_t x_{t−1} + b_t.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Inexact
 
-from .recurrence import apply_matrix, linear_recurrence, multiply_matrices, previous
+from .recurrence import apply_matrix, linear_recurrence, previous
 
 
 def smooth_diagonal(
@@ -64,18 +61,17 @@ def smooth_diagonal(
     square = jacobian.real**2 + jacobian.imag**2 if jnp.iscomplexobj(jacobian) else jacobian**2
     # The variances of undamped entries are of no consequence: as zeros they cannot overflow.
     square = jnp.where(damped, square, 0)
-    keep = 1 / (1 + damping)
+    keep, pull = 1 / (1 + damping), damping / (1 + damping)  # 1 − κ without its cancellation, κ without overflow
     variance = jnp.broadcast_to(jnp.where(damped, keep, 0), square.shape)
-    elements = square * keep**2, variance, square * (damping / (1 + damping))
+    elements = square * keep**2, variance, square * pull
     variance = jax.lax.associative_scan(_join_diagonal, elements)[1]
 
     before = previous(variance, jnp.zeros_like(variance[0]))
     prior = square * before + 1
-    precise = damping * prior
+    total = keep + pull * prior  # (I + λ P⁻) / (1 + λ)
     # Under strict promotion a real array may not meet a complex one.
-    weights = (w.astype(offset.dtype) for w in (1 / (1 + precise), precise / (1 + precise), before / prior))
-    keep, pull, ratio = weights
-    return _means(jacobian, offset, guess, keep, pull, ratio * jacobian.conj(), damped)
+    keep, pull, back = (real.astype(offset.dtype) for real in (keep / total, pull * prior / total, before / prior))
+    return _means(jacobian, offset, guess, keep, pull, back * jacobian.conj(), damped)
 
 
 def smooth_dense(
@@ -107,26 +103,26 @@ def smooth_dense(
         scale = damping[..., None].astype(offset.dtype)  # (*batch, 1, 1)
         eye = jnp.eye(offset.shape[-1], dtype=offset.dtype)
         # The covariances of undamped samples are of no consequence: as zeros they cannot overflow.
-        scaled = jnp.where(damped[..., None], jacobian, 0)
-        keep = 1 / (1 + scale)
+        active = jnp.where(damped[..., None], jacobian, 0)
+        keep, pull = 1 / (1 + scale), scale / (1 + scale)  # 1 − κ without its cancellation, κ without overflow
         covariance = jnp.broadcast_to(jnp.where(damped[..., None], keep * eye, 0), jacobian.shape)
-        precision = multiply_matrices(_adjoint(scaled), scaled) * (scale / (1 + scale))
-        covariance = jax.lax.associative_scan(_join_dense, (keep * scaled, covariance, precision))[1]
+        precision = pull * (_adjoint(active) @ active)
+        covariance = jax.lax.associative_scan(_join_dense, (keep * active, covariance, precision))[1]
 
-        spread = multiply_matrices(scaled, previous(covariance, jnp.zeros_like(covariance[0])))  # J_t P_{t-1}
-        prior = _hermitian(multiply_matrices(spread, _adjoint(scaled))) + eye
+        spread = active @ previous(covariance, jnp.zeros_like(covariance[0]))  # J_t P_{t-1}
+        prior = _hermitian(spread @ _adjoint(active)) + eye
         # By LU and not Cholesky: where 1/λ is beyond the precision of the dtype, rounding may leave a covariance
         # slightly indefinite, which costs accuracy here and would cost everything there.
-        right = jnp.concatenate([jnp.broadcast_to(eye, prior.shape), scale * prior], axis=-1)
-        keep, pull = jnp.split(jnp.linalg.solve(eye + scale * prior, right), 2, axis=-1)
+        right = jnp.concatenate([jnp.broadcast_to(keep * eye, prior.shape), pull * prior], axis=-1)
+        keep, pull = jnp.split(jnp.linalg.solve(keep * eye + pull * prior, right), 2, axis=-1)
         gain = _adjoint(jnp.linalg.solve(prior, spread))
         return _means(jacobian, offset, guess, keep, pull, gain, damped)
 
 
 def _means(jacobian, offset, guess, keep, pull, gain, damped):
-    """The solution, given F_t, K_t and G_{t-1}: diagonals or matrices, as `jacobian`."""
+    """The solution, given F_t, K_t and G_{t-1}: diagonals or matrices, like `jacobian`."""
     if jacobian.ndim > offset.ndim:
-        compose, apply = multiply_matrices, apply_matrix
+        compose, apply = jnp.matmul, apply_matrix
     else:
         compose = apply = jnp.multiply
     mean = linear_recurrence(compose(keep, jacobian), apply(keep, offset) + apply(pull, guess))
@@ -149,15 +145,15 @@ def _join_diagonal(first, second):
 def _join_dense(first, second):
     A1, C1, Λ1 = first
     A2, C2, Λ2 = second
-    M = multiply_matrices(Λ2, C1) + jnp.eye(C1.shape[-1], dtype=C1.dtype)
+    M = Λ2 @ C1 + jnp.eye(C1.shape[-1], dtype=C1.dtype)
     # One factorisation serves all: A₂ M⁻ᴴ is the adjoint of M⁻¹ A₂ᴴ.
-    right = jnp.concatenate([_adjoint(A2), multiply_matrices(Λ2, A1)], axis=-1)
+    right = jnp.concatenate([_adjoint(A2), Λ2 @ A1], axis=-1)
     A2_M, Λ2_A1 = jnp.split(jnp.linalg.solve(M, right), 2, axis=-1)
     A2_M = _adjoint(A2_M)
     return (
-        multiply_matrices(A2_M, A1),
-        _hermitian(multiply_matrices(multiply_matrices(A2_M, C1), _adjoint(A2))) + C2,
-        _hermitian(multiply_matrices(_adjoint(A1), Λ2_A1)) + Λ1,
+        A2_M @ A1,
+        _hermitian(A2_M @ C1 @ _adjoint(A2)) + C2,
+        _hermitian(_adjoint(A1) @ Λ2_A1) + Λ1,
     )
 
 

@@ -20,6 +20,7 @@ is done it is frozen, so that a slow sample changes nothing for the others.
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Inexact, Int
@@ -64,9 +65,11 @@ def iterate(
     quasi = not isinstance(solver, Jacobi) and solver.quasi
     structure = "diagonal" if quasi else cell.structure
     real = jnp.finfo(initial.dtype)
-    rtol = 16 * float(real.eps) if solver.rtol is None else solver.rtol
+    rtol = 8 * float(real.eps) if solver.rtol is None else solver.rtol
     max_steps = solver.max_steps or (1000 if damped else piece.length + 1 if zeroth else 100)
     drive = cell.drive(piece.inputs)
+    # An initial state of zeros is a constant, and XLA would evaluate the first iteration on it while compiling.
+    initial, guess = lax.optimization_barrier((initial, guess))
     vectors, flat = as_vectors(structure)
 
     def examine(states) -> Iterate:
@@ -158,6 +161,4 @@ def _select(take: Array, new: Iterate, old: Iterate) -> Iterate:
         lead = (slice(None),) if a.ndim == 1 else (None, slice(None), *(None,) * (a.ndim - 2))
         return jnp.where(take[lead], a, b)
 
-    fields = ("states", "new", "jacobian", "residual", "finite", "done")
-    chosen = {f: None if getattr(new, f) is None else pick(getattr(new, f), getattr(old, f)) for f in fields}
-    return Iterate(**chosen)
+    return jax.tree.map(pick, new, old)

@@ -5,16 +5,16 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Inexact
 
 from .adjoint import attach
 from .arguments import Arguments, prepare
 from .newton import iterate
 from .solution import Solution, SolveError, Status
 from .solvers import DEER, Auto, Sequential, Solver
-from .system import chunk_length, sweep
+from .system import Piece, chunk_length, sweep
 
 
 def solve(
@@ -85,7 +85,9 @@ def _chosen(solver: Solver, structure: str) -> Solver:
 @eqx.filter_jit
 def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution:
     cell, piece, initial = arguments.cell, arguments.piece, arguments.initial
-    still = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (cell, piece, initial))
+    still: tuple[Any, Piece, Array] = jax.tree.map(
+        lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (cell, piece, initial)
+    )
     chunk = chunk_length(piece.length, initial.size)
     if isinstance(solver, Sequential):
         chunk = solver.chunk or chunk
@@ -97,7 +99,9 @@ def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution
     else:
         newton = solver.newton if isinstance(solver, Auto) else solver
         assert newton is not None
-        guess = jnp.broadcast_to(still[2], (piece.length, *initial.shape)) if arguments.guess is None else arguments.guess
+        guess = (
+            jnp.broadcast_to(still[2], (piece.length, *initial.shape)) if arguments.guess is None else arguments.guess
+        )
         states, status, iterations, residual = iterate(*still, lax.stop_gradient(guess), newton)
         if isinstance(solver, Auto):
             bad = status > Status.FELL_BACK

@@ -50,7 +50,7 @@ class DEER:
     - `quasi`: keep only the diagonal of a dense Jacobian (Gonzalez et al. 2024): cheaper iterations, more of them.
         For a diagonal cell it changes nothing. Gradients are exact all the same.
     - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · size_t + atol` at every step, where `size_t` is the
-        largest of `|x_t|`, `|x_{t−1}|` and the mean over time. The default `rtol=None` is 16 units of rounding of the
+        largest of `|x_t|`, `|x_{t−1}|` and the mean over time. The default `rtol=None` is 8 units of rounding of the
         state's dtype: as good as a sequential sweep.
     - `max_steps`: iterations at most; `None` is 100.
     """

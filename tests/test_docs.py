@@ -1,0 +1,50 @@
+"""What the documentation shows is run: README, pages and the examples in docstrings, each file as one program."""
+
+import pathlib
+import re
+
+import jax
+import pytest
+
+import lrcssm
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PUBLIC = {name: value for name, value in vars(lrcssm).items() if getattr(value, "__module__", "").startswith("lrcssm.")}
+OBJECTS = {name: PUBLIC[name] for name in sorted(PUBLIC)} | dict(lrcssm.cells.ALL)
+
+
+def snippets(text):
+    return [re.sub(r"^ {4,8}", "", block, flags=re.MULTILINE) if indent else block
+            for indent, block in re.findall(r"^( *)```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]  # fmt: skip
+
+
+@pytest.fixture
+def as_a_user_has_it():
+    """Pages are written for JAX's own defaults: 32-bit numbers, promotion as usual."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_run(page, as_a_user_has_it):
+    blocks = snippets(page.read_text())
+    if page.name in ("README.md", "index.md", "own-cell.md"):
+        assert blocks
+    space = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), space)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_docstrings_run(name, as_a_user_has_it):
+    text = OBJECTS[name].__doc__
+    assert text and len(text) > 40
+    for block in snippets(text):
+        exec(compile(block, name, "exec"), {"__name__": "docstring"})
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
