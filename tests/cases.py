@@ -84,12 +84,12 @@ def every(quick=()):
     """Every solver × every cell, for `parametrize`. Compiling takes the time: what another pair covers too, and full
     ELK on matrices (half a minute each), is for --slow, but for the `quick` pairs."""
     pairs = [(solver, cell) for solver in SOLVERS for cell in CELLS]
-    heavy = [pair for pair in pairs if pair[1] == "LRC released" or (pair[0] == "ELK" and pair[1].endswith("toy"))]
-    heavy += [
-        ("quasi-ELK", "dense toy"),
-        ("quasi-ELK", "LRC paper"),
-        ("quasi-DEER", "LRC paper"),
-        ("Auto", "block toy"),
+    heavy = [
+        (solver, cell)
+        for solver, cell in pairs
+        if cell == "LRC released"
+        or solver in ("quasi-ELK", "Auto")
+        or (solver, cell) in (("ELK", "dense toy"), ("ELK", "block toy"), ("quasi-DEER", "LRC paper"))
     ]
     return pytest.mark.parametrize(
         ("solver", "cell"),

@@ -19,7 +19,7 @@ LENGTHS = [
 
 
 @pytest.mark.parametrize(("dtype", "length"), LENGTHS)
-@every(quick=[(solver, "LRC released") for solver in SOLVERS])
+@every(quick=[*((solver, "LRC released") for solver in SOLVERS), ("quasi-ELK", "dense toy"), ("Auto", "dense toy")])
 def test_states(solver, cell, length, dtype):
     case = Case(cell, length, DTYPES[dtype])
     solution = solve(case.cell, case.inputs, **case.options, solver=SOLVERS[solver])

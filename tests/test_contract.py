@@ -63,7 +63,7 @@ def test_whole_is_chunks_is_single_steps(solver, cell):
         assert distance(state, whole[t]) < 1e-11
 
 
-@hypothesis.settings(max_examples=12)
+@hypothesis.settings(max_examples=8)
 @hypothesis.given(
     length=st.integers(1, 40),
     chunk=st.integers(1, 45),

@@ -18,12 +18,11 @@ def plain(case, solver, cell, inputs, dt, state):
 
     def step(x, now):
         drive, h, keep = now
-        new = cell.step(x, drive, h[..., None])
+        new = cell.step(x, drive, 1.0 if dt is None else h[..., None])
         return (jnp.where(keep[..., None], new, x),) * 2
 
     h = jnp.ones((), state.real.dtype) if dt is None else dt
     h = jnp.broadcast_to(h, (steps, 2)) if h.ndim == 0 else h
-    h = h.astype(state.dtype)
     mask = jnp.ones((steps, 2), bool) if case.mask is None else case.mask
     return lax.scan(step, state, (cell.drive(inputs), h, mask))[1]
 
