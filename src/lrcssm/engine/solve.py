@@ -8,6 +8,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array
 
 from .adjoint import attach
 from .arguments import Arguments, prepare
