@@ -54,6 +54,7 @@ def test_gradients_are_finite_differences(shape, reverse, parallel, getkey):
     a, b, x = problem(shape, 5, jnp.float64, getkey())
 
     def function(a, b, x):
+        a, b, x = (jnp.asarray(v) for v in (a, b, x))  # check_grads moves them as numpy arrays
         return linear_recurrence(a, b, x, reverse=reverse, parallel=parallel)
 
     check_grads(function, (a, b, x), order=2, modes=["fwd", "rev"], rtol=1e-5, atol=1e-6)
