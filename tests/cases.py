@@ -71,30 +71,79 @@ class BlockToy(cells.Cell):
         return jnp.concatenate([q_new, s - dt * (self.b * s + 0.3 * jnp.sin(q) - drive)], -1)
 
 
+def _make(name, **options):
+    return lambda *args, **kwargs: cells.ALL[name](*args, **options, **kwargs)
+
+
 # name -> (make(input_dim, state_dim, dtype=, key=), one step of the numpy loop)
-CELLS = {
-    "LRC paper": (lambda *a, **k: cells.LRC(*a, form="paper", **k), reference.lrc_paper),
-    "LRC released": (lambda *a, **k: cells.LRC(*a, form="released", **k), reference.lrc_released),
+CORE = {
+    "LRC paper": (_make("LRC", form="paper"), reference.lrc),
     "dense toy": (DenseToy, reference.dense_toy),
     "block toy": (BlockToy, reference.block_toy),
 }
+FAMILY = {
+    "LRC released": (_make("LRC", form="released"), reference.lrc),
+    "LRC A(u) b(x,u)": (_make("LRC", state_dependence="b"), reference.lrc),
+    "LRC A(u) b(u)": (_make("LRC", state_dependence="none"), reference.lrc),
+    "LRC complex gk": (_make("LRC", complex_parameters="gk"), reference.lrc),
+    "LRC complex gka": (_make("LRC", complex_parameters="gka"), reference.lrc),
+    "LRC complex gkab": (_make("LRC", form="released", complex_parameters="gkab"), reference.lrc),
+    "LRC symmetric": (_make("LRC", elastance="symmetric", elastance_input=False), reference.lrc),
+    "LRC nonnegative": (_make("LRC", nonnegative=True, elastance_input=False), reference.lrc),
+    "LRC implicit": (_make("LRC", integrator="implicit"), reference.lrc),
+    "LRC exponential": (_make("LRC", integrator="exponential"), reference.lrc),
+    "LRC rho": (_make("LRC", rho=0.8), reference.lrc_contractive),
+    "LRC spread": (_make("LRC", init="spread", max_time=50.0), reference.lrc),
+    "STC": (_make("STC"), reference.stc),
+    "STC released exponential": (_make("STC", form="released", integrator="exponential"), reference.stc),
+    "LTC": (_make("LTC"), reference.ltc),
+    "LTC Euler": (_make("LTC", form="released", integrator="euler"), reference.ltc),
+    "GRU": (_make("GRU"), reference.gru),
+    "MGU": (_make("MGU"), reference.mgu),
+    "LSTM": (_make("LSTM"), reference.lstm),
+    "LSTM diagonal": (_make("LSTM", gates_see="cell"), reference.lstm_cell),
+    "DenseLRC": (_make("DenseLRC"), reference.dense_lrc),
+    "DenseSTC": (_make("DenseSTC", integrator="implicit"), reference.dense_stc),
+    "DenseLTC": (_make("DenseLTC"), reference.dense_ltc),
+}
+CELLS = CORE | FAMILY
+# One of each kind, for what is not tested on all of them by default.
+KINDS = ("LRC released", "LRC complex gk", "LRC rho", "LTC", "GRU", "LSTM", "DenseLRC")
+# Real by what they are, complex already, or (Euler's step of a complex rate) unstable, so that rounding grows.
+REAL_ONLY = {"LRC rho", "LRC spread", "LRC symmetric", "LTC Euler", *(name for name in FAMILY if "complex" in name)}
 
 
-def every(quick=()):
-    """Every solver × every cell, for `parametrize`. Compiling takes the time: what another pair covers too, and full
-    ELK on matrices (half a minute each), is for --slow, but for the `quick` pairs."""
-    pairs = [(solver, cell) for solver in SOLVERS for cell in CELLS]
+def every(quick=(), leave_out=()):
+    """Every solver × every cell, for `parametrize`. Compiling takes the time, so most of it is for --slow: what another
+    pair covers too, and of the family all but the `quick` pairs. What is particular to a solver is tested on the core;
+    on the family, the solvers that differ in what they ask of a cell."""
+    pairs = [(solver, cell) for solver in SOLVERS for cell in CORE]
+    pairs += [(solver, cell) for solver in ("Sequential", "DEER", "ELK") for cell in FAMILY]
+    pairs += [("quasi-DEER", cell) for cell in FAMILY if "Dense" in cell or cell == "LSTM"]
     heavy = [
         (solver, cell)
         for solver, cell in pairs
-        if cell == "LRC released"
+        if cell in FAMILY
         or solver in ("quasi-ELK", "Auto")
-        or (solver, cell) in (("ELK", "dense toy"), ("ELK", "block toy"), ("quasi-DEER", "LRC paper"))
+        or (solver in ("ELK", "Jacobi", "quasi-DEER") and cell == "block toy")
+        or (solver, cell) in (("ELK", "dense toy"), ("Jacobi", "dense toy"), ("quasi-DEER", "LRC paper"))
     ]
     return pytest.mark.parametrize(
         ("solver", "cell"),
-        [pytest.param(*pair, marks=[pytest.mark.slow] * (pair in heavy and pair not in quick)) for pair in pairs],
+        [
+            pytest.param(*pair, marks=[pytest.mark.slow] * (pair in heavy and pair not in quick))
+            for pair in pairs
+            if pair[1] not in leave_out
+        ],
     )
+
+
+def normal(rng, shape, dtype):
+    """Normal numbers from a numpy generator: JAX's own compile anew for each shape, which takes most of a second."""
+    numbers = rng.normal(size=shape)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        numbers = (numbers + 1j * rng.normal(size=shape)) / np.sqrt(2)
+    return jnp.asarray(numbers, dtype)
 
 
 class Case:
@@ -102,23 +151,31 @@ class Case:
 
     def __init__(self, name, length, dtype=jnp.float64, *, batch=(2,), dt=None, masked=False, seed=0, size=4):
         make, step = CELLS[name]
-        keys = jax.random.split(jax.random.key(seed), 6)
+        rng = np.random.default_rng(seed)
         real = jnp.finfo(dtype).dtype
-        self.cell = make(3, size, dtype=dtype, key=keys[0])
-        self.inputs = jax.random.normal(keys[1], (length, *batch, 3), dtype)
-        self.state = 0.5 * jax.random.normal(keys[2], (*batch, self.cell.state_dim), dtype)
+        self.cell = make(3, size, dtype=dtype, key=jax.random.key(seed))
+        self.inputs = normal(rng, (length, *batch, 3), dtype)
+        own = jax.eval_shape(self.cell.initial_state)
+        self.state = 0.5 * normal(rng, (*batch, own.shape[-1]), own.dtype)
         self.dt = None
         if dt == "scalar":
             self.dt = jnp.asarray(0.7, real)
         elif dt == "steps":
-            self.dt = jax.random.uniform(keys[3], (length, *batch), real, 0.2, 1.0)
-        self.mask = jax.random.bernoulli(keys[4], 0.7, (length, *batch)) if masked else None
-        self.cotangent = jax.random.normal(keys[5], (length, *batch, self.cell.state_dim), dtype)
+            self.dt = jnp.asarray(rng.uniform(0.2, 1.0, (length, *batch)), real)
+        self.mask = jnp.asarray(rng.random((length, *batch)) < 0.7) if masked else None
+        self.cotangent = normal(rng, (length, *self.state.shape), own.dtype)
         self._step = step
 
     @property
     def options(self):
         return {"state": self.state, "dt": self.dt, "mask": self.mask}
+
+    def one_step(self, state, t, sample, mask=None):
+        """The step of the numpy loop from a given state."""
+        dt = None if self.dt is None else np.asarray(self.dt)[t, sample][None, None]
+        return reference.loop(
+            self._step, self.cell, np.asarray(self.inputs)[t, sample][None, None], state[None], dt, mask
+        )[0, 0]
 
     def states(self, inputs=None):
         return reference.loop(

@@ -4,8 +4,11 @@ import itertools
 import os
 import zlib
 
-# Read once, when jax starts its backend: this has to come before the first import of it.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2".strip()
+# Read once, when jax starts its backend: this has to come before the first import of it. Nearly all the time of these
+# tests is compilation, and a quarter of that is optimisation that their small arrays do not repay.
+os.environ["XLA_FLAGS"] = (
+    "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0 " + os.environ.get("XLA_FLAGS", "")
+)
 
 import hypothesis
 import jax

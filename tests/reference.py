@@ -7,23 +7,134 @@ def sigmoid(z):
     return 1 / (1 + np.exp(-z))
 
 
-def lrc_paper(p, x, u, dt):
-    synapse = sigmoid(u @ p.a_u + p.b_u)
-    own = sigmoid(p.a_x * x + p.b_x)
-    f = p.g_x * own + p.g_u * synapse + p.g_leak
-    z = p.k_x * own + p.k_u * synapse + p.g_leak
-    eps = p.w_x * x + u @ p.w_u + p.v
-    dx = -sigmoid(f) * sigmoid(eps) * x + np.tanh(z) * sigmoid(eps) * p.e_leak
-    return x + dt * dx
+def softplus(z):
+    return np.log1p(np.exp(z))
 
 
-def lrc_released(p, x, u, dt):
-    r = sigmoid(p.a_u * (u - p.b_u))
-    y = sigmoid(p.a_x * (x - p.b_x))
-    s = sigmoid(p.g_leak + r @ p.g_u + p.g_x * y)
-    b = p.e_leak * np.tanh(p.g_leak + r @ p.k_u + p.k_x * y)
-    e = sigmoid(p.w_x * x + p.v) * dt
-    return x + e * (-s * x + b)
+def _conductances(p, x, u, slope=1.0):
+    """f and z of the diagonal liquid cells."""
+    g = softplus if p.nonnegative else (lambda value: value)
+    leak = g(p.g_leak)
+    if p.form == "paper":
+        synapse = sigmoid(u @ p.a_u + p.b_u)
+        f, z = g(p.g_u) * synapse + leak, p.k_u * synapse + leak
+    else:
+        r = sigmoid(p.a_u * (u - p.b_u))
+        f, z = r @ g(p.g_u) + leak, r @ p.k_u + leak
+    if p.state_dependence != "none":
+        a = slope * p.a_x
+        own = sigmoid(a * x + p.b_x if p.form == "paper" else a * (x - p.b_x))
+        z = z + p.k_x * own
+        if p.state_dependence == "both":
+            f = f + g(p.g_x) * own
+    return f, z
+
+
+def _elastance(p, x, u, slope=1.0):
+    eps = p.v
+    if p.w_x is not None:
+        eps = eps + slope * p.w_x * x
+    if p.w_u is not None:
+        eps = eps + u @ p.w_u
+    if p.s is None:
+        return sigmoid(eps)
+    return sigmoid(eps + np.abs(p.s)) - sigmoid(eps - np.abs(p.s))
+
+
+def _advance(integrator, x, rate, force, dt):
+    if integrator == "euler":
+        return x + dt * (force - rate * x)
+    if integrator == "implicit":
+        return (x + dt * force) / (1 + dt * rate)
+    return np.exp(-dt * rate) * x + (1 - np.exp(-dt * rate)) * force / rate
+
+
+def lrc(p, x, u, dt):
+    f, z = _conductances(p, x, u)
+    e = _elastance(p, x, u)
+    return _advance(p.integrator, x, e * sigmoid(f), e * np.tanh(z) * p.e_leak, dt)
+
+
+def lrc_contractive(p, x, u, dt):
+    """The paper's form with Euler's step and rho: |dx'/dx| <= rho because the slopes are made small enough."""
+    lowest = sigmoid(p.g_leak + np.minimum(p.g_x, 0) + np.minimum(p.g_u, 0))
+    rest = np.abs(p.e_leak) / lowest
+    by_f, by_z = np.abs(p.g_x * p.a_x) / 4, np.abs(p.k_x * p.a_x) / 4
+    total = ((1 - lowest) * by_f + np.abs(p.w_x)) * (p.rho + 1) * rest + rest * (by_z + (1 - lowest) * by_f)
+    slope = np.minimum(1, p.rho * (1 - 1e-4) / total)
+    f, z = _conductances(p, x, u, slope)
+    e = _elastance(p, x, u, slope)
+    return p.rho * (1 - dt * e * sigmoid(f)) * x + dt * e * np.tanh(z) * p.e_leak
+
+
+def stc(p, x, u, dt):
+    f, z = _conductances(p, x, u)
+    return _advance(p.integrator, x, sigmoid(f), np.tanh(z) * p.e_leak, dt)
+
+
+def ltc(p, x, u, dt):
+    f, z = _conductances(p, x, u)
+    return _advance(p.integrator, x, f, z * p.e_leak, dt)
+
+
+def _keep(gate, dt):
+    """(1 - gate)^dt; a complex power of a complex gate by its logarithm."""
+    return (1 - gate) ** dt
+
+
+def gru(p, x, u, dt):
+    z = sigmoid(p.w_z * x + u @ p.u_z + p.b_z)
+    r = sigmoid(p.w_r * x + u @ p.u_r + p.b_r)
+    c = np.tanh(p.w_c * (r * x) + u @ p.u_c + p.b_c)
+    return _keep(z, dt) * x + (1 - _keep(z, dt)) * c
+
+
+def mgu(p, x, u, dt):
+    f = sigmoid(p.w_f * x + u @ p.u_f + p.b_f)
+    c = np.tanh(p.w_c * (f * x) + u @ p.u_c + p.b_c)
+    return _keep(f, dt) * x + (1 - _keep(f, dt)) * c
+
+
+def lstm(p, x, u, dt):
+    n = x.shape[-1] // 2
+    h, c = x[..., :n], x[..., n:]
+    i, f, o = (sigmoid(p.w[j] * h + u @ p.u[j] + p.b[j]) for j in range(3))
+    g = np.tanh(p.w[3] * h + u @ p.u[3] + p.b[3])
+    c = f**dt * c + dt * i * g
+    return np.concatenate([o * np.tanh(c), c], -1)
+
+
+def lstm_cell(p, x, u, dt):
+    i, f = (sigmoid(p.w[j] * x + u @ p.u[j] + p.b[j]) for j in range(2))
+    return f**dt * x + dt * i * np.tanh(p.w[3] * x + u @ p.u[3] + p.b[3])
+
+
+def _dense(p, x, u):
+    """f and z, synapse by synapse, as the paper's sums over all sources are written."""
+    y = np.concatenate([x, u], -1)
+    g = softplus(p.g) if p.nonnegative else p.g
+    leak = softplus(p.g_leak) if p.nonnegative else p.g_leak
+    f, z = np.zeros_like(x) + leak, np.zeros_like(x) + leak
+    for j in range(y.shape[-1]):
+        open = sigmoid(p.a[j] * y[..., j, None] + p.b[j])
+        f, z = f + g[j] * open, z + p.k[j] * open
+    return y, f, z
+
+
+def dense_lrc(p, x, u, dt):
+    y, f, z = _dense(p, x, u)
+    e = sigmoid(y @ p.w + p.v)
+    return _advance(p.integrator, x, e * sigmoid(f), e * np.tanh(z) * p.e_leak, dt)
+
+
+def dense_stc(p, x, u, dt):
+    _, f, z = _dense(p, x, u)
+    return _advance(p.integrator, x, sigmoid(f), np.tanh(z) * p.e_leak, dt)
+
+
+def dense_ltc(p, x, u, dt):
+    _, f, z = _dense(p, x, u)
+    return _advance(p.integrator, x, f, z * p.e_leak, dt)
 
 
 def dense_toy(p, x, u, dt):
@@ -45,7 +156,8 @@ def loop(step, p, inputs, state, dt=None, mask=None):
 
     class Wide:
         def __getattr__(self, name):
-            return np.asarray(getattr(p, name), wide)
+            value = getattr(p, name)
+            return np.asarray(value, wide) if hasattr(value, "dtype") else value
 
     x, states = np.asarray(state, wide), []
     for t in range(inputs.shape[0]):

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from lrcssm import DEER
-from lrcssm.benchmark import EngineBenchmark, engine, timing
+from lrcssm.benchmark import EngineBenchmark, engine, table, timing
 
 TINY = {"lengths": (4,), "states": (3,), "inputs": 2, "batch": 2, "rounds": 2}
 
@@ -136,7 +137,7 @@ def test_methods_compute_the_same():
         state=jnp.zeros((2, 3), jnp.float64),
         cotangent=jax.random.normal(keys[2], (4, 2, 3), jnp.float64),
     )
-    with engine.ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         programs = {method: engine._jax_program(case, method, pool) for method in ("sequential", "deer", "scan")}
     for name in engine.PASSES:
         expected = jax.tree.leaves(getattr(programs["scan"], name)())
@@ -191,11 +192,15 @@ def test_summary():
 
 
 def test_doubts():
-    def record(load, median):
-        row = {"method": "scan", "length": 1000, "forward": None}
-        row["forward_backward"] = {"best_ms": 1.0, "median_ms": median}
-        return {"environment": {"load": load, "cores": 2}, "rows": [row]}
-
-    assert engine._doubts(record(0.5, 1.1)) == []
-    busy, uneven = engine._doubts(record(3.0, 2.0))
+    assert table.doubts({"load": 0.5, "cores": 2}, []) == []
+    busy, uneven = table.doubts({"load": 3.0, "cores": 2}, ["lax.scan at T=1,000"])
     assert "load was 3.0 on 2 cores" in busy and "lax.scan at T=1,000" in uneven
+
+
+def test_a_method_that_would_take_too_long_says_so(capsys):
+    record = engine.measure(EngineBenchmark((16, 32), (4,), methods=("sequential", "scan"), rounds=1, limit=1e-9))
+    short, long = record["rows"][0], record["rows"][2]
+    assert short["note"] is None and short["step_us"] > 0
+    assert "raise --limit" in long["note"] and long["step_us"] is None
+    engine.show(record)
+    assert "not measured at T=32" in capsys.readouterr().out

@@ -97,7 +97,7 @@ def test_info(capsys):
     ("words", "says"),
     [
         ("nonsense", "nonsense; available: info, benchmark"),
-        ("benchmark", "{engine}"),
+        ("benchmark", "{engine, cells}"),
         ("benchmark nonsense", "nonsense"),
         ("info --jsn", "perhaps you meant --json"),
         ("benchmark engine --lengths x", "--lengths"),
@@ -109,6 +109,11 @@ def test_info(capsys):
         ("benchmark engine --json", "--json"),
         ("benchmark engine --json nowhere/record.json", "'nowhere/record.json': its directory does not exist"),
         ("benchmark engine --json .", "'.': it is a directory"),
+        ("benchmark cells --cells Perceptron", "--cells got 'Perceptron'; give all, or some of LRC, LRC-released, "),
+        ("benchmark cells --cells", "--cells got no value"),
+        ("benchmark cells --length 0", "--length got 0"),
+        ("benchmark cells --solver newton", "'newton'"),
+        ("benchmark cells --json .", "'.': it is a directory"),
     ],
 )
 def test_mistakes(words, says, capsys):

@@ -15,19 +15,21 @@ from lrcssm import Sequential, solve
 def test_padding_changes_not_one_bit(solver, cell):
     case = Case(cell, 9, masked=True, dt="steps")
 
-    def run(filling):
+    @jax.jit
+    def run(cell, filling):
         inputs = jnp.where(case.mask[..., None], case.inputs, filling)
         dt = jnp.where(case.mask, case.dt, filling)
 
         def total(cell, inputs, dt, state):
-            states = solve(cell, inputs, state=state, dt=dt, mask=case.mask, solver=SOLVERS[solver]).states
-            return jnp.sum(case.cotangent * states), states
+            solution = solve(cell, inputs, state=state, dt=dt, mask=case.mask, solver=SOLVERS[solver], throw=False)
+            return jnp.sum(jnp.real(case.cotangent * solution.states)), solution
 
-        return jax.jit(jax.grad(total, (0, 1, 2, 3), has_aux=True))(case.cell, inputs, dt, case.state)
+        return jax.grad(total, (0, 1, 2, 3), has_aux=True)(cell, inputs, dt, case.state)
 
-    clean = run(0.5)
+    clean = run(case.cell, 0.5)
+    assert jnp.all(clean[1].ok)
     for filling in (jnp.nan, jnp.inf):
-        for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(run(filling)), strict=True):
+        for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(run(case.cell, filling)), strict=True):
             np.testing.assert_array_equal(a, b)
     inputs_gradient = clean[0][1]
     assert jnp.all(jnp.where(case.mask[..., None], 0, inputs_gradient) == 0)
@@ -40,7 +42,7 @@ def test_a_masked_tail_keeps_the_last_real_state(solver):
     states = solve(case.cell, case.inputs, state=case.state, mask=mask, solver=SOLVERS[solver]).states
     short = solve(case.cell, case.inputs[:13, 1], state=case.state[1], solver=SOLVERS[solver])
     assert distance(states[:13, 1], short.states) < 1e-12
-    assert jnp.all(states[13:, 1] == states[12, 1])
+    assert distance(states[13:, 1], jnp.broadcast_to(states[12, 1], (7, 4))) < 1e-12
 
 
 @every()
@@ -49,10 +51,13 @@ def test_whole_is_chunks_is_single_steps(solver, cell):
     whole = solve(case.cell, case.inputs, **case.options, solver=SOLVERS[solver]).states
     for size in (3, 1):
         state, parts = case.state, []
-        run = jax.jit(lambda u, x, h, m: solve(case.cell, u, state=x, dt=h, mask=m, solver=SOLVERS[solver]))
+        run = jax.jit(
+            lambda u, x, h, m: solve(case.cell, u, state=x, dt=h, mask=m, solver=SOLVERS[solver], throw=False)
+        )
         for start in range(0, 6, size):
             now = slice(start, start + size)
             solution = run(case.inputs[now], state, case.dt[now], case.mask[now])
+            assert jnp.all(solution.ok)
             parts.append(solution.states)
             state = solution.final
         assert distance(jnp.concatenate(parts), whole) < 1e-11
@@ -63,7 +68,7 @@ def test_whole_is_chunks_is_single_steps(solver, cell):
         assert distance(state, whole[t]) < 1e-11
 
 
-@hypothesis.settings(max_examples=8)
+@hypothesis.settings(max_examples=6)
 @hypothesis.given(
     length=st.integers(1, 40),
     chunk=st.integers(1, 45),

@@ -11,7 +11,8 @@ import lrcssm
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 PUBLIC = {name: value for name, value in vars(lrcssm).items() if getattr(value, "__module__", "").startswith("lrcssm.")}
-OBJECTS = {name: PUBLIC[name] for name in sorted(PUBLIC)} | dict(lrcssm.cells.ALL)
+STABILITY = {name: getattr(lrcssm.stability, name) for name in ("certify", "diagnose", "time_constants")}
+OBJECTS = {name: PUBLIC[name] for name in sorted(PUBLIC)} | dict(lrcssm.cells.ALL) | STABILITY
 
 
 def snippets(text):
@@ -29,7 +30,7 @@ def as_a_user_has_it():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_run(page, as_a_user_has_it):
     blocks = snippets(page.read_text())
-    if page.name in ("README.md", "index.md", "own-cell.md"):
+    if page.name in ("README.md", "index.md", "own-cell.md", "cells.md", "stability.md"):
         assert blocks
     space = {"__name__": "page"}
     for block in blocks:

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import SOLVERS, Case, distance, every
+from cases import KINDS, REAL_ONLY, SOLVERS, Case, distance, every, normal
 from jax import lax
 
 from lrcssm import DEER, Sequential, solve
@@ -28,7 +28,8 @@ def plain(case, solver, cell, inputs, dt, state):
 
 
 def ours(case, solver, cell, inputs, dt, state):
-    return solve(cell, inputs, dt=dt, state=state, mask=case.mask, solver=solver).states
+    # An error inside of compiled code is tested elsewhere; without it these compile in half of the time.
+    return solve(cell, inputs, dt=dt, state=state, mask=case.mask, solver=solver, throw=False).states
 
 
 def loss(function, case, solver):
@@ -60,18 +61,21 @@ def test_equals_autodiff_of_a_scan(solver, cell, dt, masked):
     wanted, _ = loss(plain, case, None)
     which = (0, 1, 3) if dt is None else (0, 1, 2, 3)
     got = jax.jit(jax.grad(value, which))(*args)
-    assert distance(flat(got), flat(jax.grad(wanted, which)(*args))) < 1e-10
+    assert distance(flat(got), flat(jax.jit(jax.grad(wanted, which))(*args))) < 1e-10
 
 
-@every()
+@every(leave_out=REAL_ONLY)
 def test_complex_equals_autodiff_of_a_scan(solver, cell):
     case = Case(cell, 9, jnp.complex128)
     value, args = loss(ours, case, SOLVERS[solver])
     wanted, _ = loss(plain, case, None)
-    assert distance(flat(jax.jit(jax.grad(value, (0, 1, 3)))(*args)), flat(jax.grad(wanted, (0, 1, 3))(*args))) < 1e-10
+    assert (
+        distance(flat(jax.jit(jax.grad(value, (0, 1, 3)))(*args)), flat(jax.jit(jax.grad(wanted, (0, 1, 3)))(*args)))
+        < 1e-10
+    )
 
 
-@every(quick=[("ELK", "dense toy"), ("quasi-ELK", "dense toy")])
+@every(quick=[("ELK", "dense toy"), ("quasi-ELK", "dense toy"), *(("Sequential", cell) for cell in KINDS)])
 def test_equals_finite_differences(solver, cell):
     """Along random directions, of all arguments at once and of each alone, against the numpy loop's own values."""
     case = Case(cell, 9, masked=True, dt="steps")
@@ -82,12 +86,12 @@ def test_equals_finite_differences(solver, cell):
         other = Case(cell, 9, masked=True, dt="steps")
         other.cell, other.inputs, other.dt, other.state = params, inputs, dt, state
         states = other.states()
-        return np.sum(np.asarray(case.cotangent) * states + 0.3 * states**2)
+        return np.sum(np.real(np.asarray(case.cotangent) * states + 0.3 * states**2))
 
     rng = np.random.default_rng(0)
     for part in ((0, 1, 2, 3), (0,), (1,), (2,), (3,)):
         ways = [
-            jax.tree.map(lambda a, i=i, part=part: rng.normal(size=a.shape) * (i in part), arg)
+            jax.tree.map(lambda a, i=i, part=part: np.asarray(normal(rng, a.shape, a.dtype)) * (i in part), arg)
             for i, arg in enumerate(args)
         ]
 
@@ -96,16 +100,19 @@ def test_equals_finite_differences(solver, cell):
 
         h = 1e-4
         numeric = (8 * (moved(h) - moved(-h)) - (moved(2 * h) - moved(-2 * h))) / (12 * h)
-        analytic = sum(np.sum(np.asarray(g) * d) for g, d in zip(*map(jax.tree.leaves, (gradient, ways)), strict=True))
+        analytic = sum(
+            np.sum(np.real(np.asarray(g) * d)) for g, d in zip(*map(jax.tree.leaves, (gradient, ways)), strict=True)
+        )
         assert abs(numeric - analytic) <= 1e-6 * max(abs(analytic), 1e-3), part
 
 
 @every()
-def test_forward_mode_and_hessian_products(solver, cell, getkey):
+def test_forward_mode_and_hessian_products(solver, cell):
     case = Case(cell, 8)
     value, args = loss(ours, case, SOLVERS[solver])
     wanted, _ = loss(plain, case, None)
-    ways = jax.tree.map(lambda a: jax.random.normal(getkey(), a.shape, a.dtype), args)
+    rng = np.random.default_rng(0)
+    ways = jax.tree.map(lambda a: normal(rng, a.shape, a.dtype), args)
 
     def forward(function):
         return jax.jvp(function, args, ways)[1]
@@ -113,8 +120,9 @@ def test_forward_mode_and_hessian_products(solver, cell, getkey):
     def curvature(function):
         return jax.jvp(jax.grad(function, (0, 1, 3)), args, ways)[1]
 
-    assert distance(jax.jit(lambda: forward(value))(), forward(wanted)) < 1e-10
-    assert distance(flat(jax.jit(lambda: curvature(value))()), flat(curvature(wanted))) < 1e-9
+    got, want = (jax.jit(lambda f=f: (forward(f), curvature(f)))() for f in (value, wanted))
+    assert distance(got[0], want[0]) < 1e-10
+    assert distance(flat(got[1]), flat(want[1])) < 1e-9
 
 
 @every()
@@ -125,13 +133,17 @@ def test_gradient_under_vmap(solver, cell):
     @jax.vmap
     def gradient(inputs, state, cotangent):
         return jax.grad(
-            lambda u, x: jnp.sum(cotangent * solve(case.cell, u, state=x, solver=SOLVERS[solver]).states), (0, 1)
+            lambda u, x: jnp.sum(
+                jnp.real(cotangent * solve(case.cell, u, state=x, solver=SOLVERS[solver], throw=False).states)
+            ),
+            (0, 1),
         )(inputs, state)
 
     moved = [jnp.moveaxis(a, 1, 0) for a in (case.inputs, case.cotangent)]
     got = gradient(moved[0], case.state, moved[1])
     whole = jax.grad(
-        lambda u, x: jnp.sum(case.cotangent * solve(case.cell, u, state=x, solver=Sequential()).states), (0, 1)
+        lambda u, x: jnp.sum(jnp.real(case.cotangent * solve(case.cell, u, state=x, solver=Sequential()).states)),
+        (0, 1),
     )(case.inputs, case.state)
     assert distance(jnp.moveaxis(got[0], 0, 1), whole[0]) < 1e-10
     assert distance(got[1], whole[1]) < 1e-10

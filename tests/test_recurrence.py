@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import distance
+from cases import distance, normal
 from jax.test_util import check_grads
 
 from lrcssm import linear_recurrence
@@ -17,12 +17,12 @@ SHAPES = {
 }
 
 
-def problem(shape, length, dtype, key):
+def problem(shape, length, dtype=jnp.float64):
     vector, matrix = SHAPES[shape]
-    keys = jax.random.split(key, 3)
+    rng = np.random.default_rng(length)
     size = matrix[-1] if len(matrix) > len(vector) else 1
-    transition = jax.random.normal(keys[0], (length, *matrix), dtype) * (0.7 / size)
-    return transition, jax.random.normal(keys[1], (length, *vector), dtype), jax.random.normal(keys[2], vector, dtype)
+    transition = normal(rng, (length, *matrix), dtype) * (0.7 / size)
+    return transition, normal(rng, (length, *vector), dtype), normal(rng, vector, dtype)
 
 
 def loop(a, b, x, reverse):
@@ -38,9 +38,9 @@ def loop(a, b, x, reverse):
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.complex128], ids=["real", "complex"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_equals_a_loop(shape, dtype, reverse, parallel, getkey):
-    for length in (1, 2, 3, 37):
-        a, b, x = problem(shape, length, dtype, getkey())
+def test_equals_a_loop(shape, dtype, reverse, parallel):
+    for length in (1, 2, 17, 300):
+        a, b, x = problem(shape, length, dtype)
         got = linear_recurrence(a, b, x, reverse=reverse, parallel=parallel)
         assert distance(got, loop(a, b, x, reverse)) < 1e-12
         got = linear_recurrence(a, b, reverse=reverse, parallel=parallel)
@@ -50,14 +50,14 @@ def test_equals_a_loop(shape, dtype, reverse, parallel, getkey):
 @pytest.mark.parametrize("parallel", [True, False], ids=["parallel", "sequential"])
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_gradients_are_finite_differences(shape, reverse, parallel, getkey):
-    a, b, x = problem(shape, 5, jnp.float64, getkey())
+def test_gradients_are_finite_differences(shape, reverse, parallel):
+    a, b, x = problem(shape, 5)
 
     def function(a, b, x):
         a, b, x = (jnp.asarray(v) for v in (a, b, x))  # check_grads moves them as numpy arrays
         return linear_recurrence(a, b, x, reverse=reverse, parallel=parallel)
 
-    check_grads(function, (a, b, x), order=2, modes=["fwd", "rev"], rtol=1e-5, atol=1e-6)
+    check_grads(function, (a, b, x), order=1, modes=["fwd", "rev"], rtol=1e-5, atol=1e-6)
     mapped = jax.vmap(function)(jnp.stack([a, 2 * a]), jnp.stack([b, b]), jnp.stack([x, -x]))
     assert distance(mapped[1], loop(2 * a, b, -x, reverse)) < 1e-12
 

@@ -76,7 +76,10 @@ def check_structure(
         state = scale * jax.random.normal(keys[0], (samples, *one.shape), one.dtype)
     else:
         state = jnp.asarray(state, one.dtype).reshape(-1, one.shape[-1])
-    inputs = scale * jax.random.normal(keys[1], (len(state), cell.input_dim), one.dtype)
+    # Where some parameters are real, so are the inputs.
+    parameters = [a for a in jax.tree.leaves(eqx.filter(cell, eqx.is_inexact_array)) if not jnp.iscomplexobj(a)]
+    kind = one.real.dtype if parameters else one.dtype
+    inputs = scale * jax.random.normal(keys[1], (len(state), cell.input_dim), kind)
     dense = jax.vmap(jax.jacfwd(lambda x, d: cell.step(x, d, 1.0), holomorphic=jnp.iscomplexobj(one)))
     jacobian = jnp.abs(dense(state, cell.drive(inputs)))  # samples, state, state
     moved = jnp.abs(dense(state[::-1], cell.drive(inputs)) - dense(state, cell.drive(inputs)))

@@ -1,4 +1,4 @@
-"""The command line: `lrcssm benchmark engine`, `lrcssm info`, `lrcssm --version`.
+"""The command line: `lrcssm benchmark engine`, `lrcssm benchmark cells`, `lrcssm info`, `lrcssm --version`.
 
 A command is a dataclass: its fields are the options, its docstrings their help, and its method `run` does the work. To
 add one, write it beside what it runs and name it in `COMMANDS`. Defining it must import nothing heavy; `run` may.
@@ -20,7 +20,7 @@ import tyro
 
 import lrcssm
 
-from .benchmark import EngineBenchmark
+from .benchmark import CellsBenchmark, EngineBenchmark
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Info:
 
 COMMANDS: dict[str, Any] = {
     "info": Info,
-    "benchmark": {"": "Measure speed and memory.", "engine": EngineBenchmark},
+    "benchmark": {"": "Measure speed and memory.", "engine": EngineBenchmark, "cells": CellsBenchmark},
 }
 """The commands by name; a dict is a group of them, described under the empty name."""
 

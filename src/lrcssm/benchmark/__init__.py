@@ -5,7 +5,7 @@ it does is in the module of its name.
 """
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -27,6 +27,8 @@ class EngineBenchmark:
     rounds: int = 7
     """Times that everything is measured, in turn; the best one counts. A method that would take more than about 10
     seconds gets fewer rounds, but at least 2."""
+    limit: float = 3.0
+    """Seconds: a method is not measured at a length at which, by its time per step so far, one pass would take more."""
     methods: tuple[Method, ...] = ("sequential", "deer", "elk", "jacobi", "scan", "lstm")
     """What to measure; lstm needs PyTorch: pip install "lrcssm[bench]"."""
     form: Literal["paper", "released"] = "paper"
@@ -37,17 +39,56 @@ class EngineBenchmark:
     """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
 
     def __post_init__(self):
-        for name in ("lengths", "states", "methods"):
-            if not getattr(self, name):
-                raise ValueError(f"--{name} got no value; give at least one.")
-        for name in ("lengths", "states", "inputs", "batch", "rounds"):
-            given = getattr(self, name)
-            for value in given if isinstance(given, tuple) else (given,):
-                if value < 1:
-                    raise ValueError(f"--{name} got {value}; give numbers of at least 1.")
+        _check(self, given=("lengths", "states", "methods"), sizes=("lengths", "states", "inputs", "batch", "rounds"))
 
     def run(self) -> None:
         """Measures, and prints a table, or the record if that goes to standard output."""
         from .engine import run
 
         run(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class CellsBenchmark:
+    """Time, memory and number of parameters of one layer of each cell, against LRC in the paper's form."""
+
+    cells: tuple[str, ...] = ("all",)
+    """Names of cells and variants; a wrong one is answered with all of them. LRC is always measured."""
+    length: int = 2000
+    """Sequence length T."""
+    states: int = 64
+    """Units N of each layer."""
+    inputs: int = 64
+    """Input features."""
+    batch: int = 4
+    """Sequences at a time."""
+    rounds: int = 5
+    """Times that everything is measured, in turn; the best one counts. A cell that would take more than about 10
+    seconds gets fewer rounds, but at least 2."""
+    limit: float = 5.0
+    """Seconds: a dense cell is not measured if, by its time for the first few steps, one pass would take more."""
+    solver: Literal["sequential", "deer"] = "sequential"
+    """How the layers are evaluated. For dense cells deer is DEER(quasi=True)."""
+    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
+    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+
+    def __post_init__(self):
+        _check(self, given=("cells",), sizes=("length", "states", "inputs", "batch", "rounds"))
+
+    def run(self) -> None:
+        """Measures, and prints a table, or the record if that goes to standard output."""
+        from .cells import run
+
+        run(self)
+
+
+def _check(options: Any, *, given: tuple[str, ...], sizes: tuple[str, ...]) -> None:
+    """Raises `ValueError` if an option in `given` has no value, or one in `sizes` a value below 1."""
+    for name in given:
+        if not getattr(options, name):
+            raise ValueError(f"--{name} got no value; give at least one.")
+    for name in sizes:
+        value = getattr(options, name)
+        for size in value if isinstance(value, tuple) else (value,):
+            if size < 1:
+                raise ValueError(f"--{name} got {size}; give numbers of at least 1.")

@@ -64,7 +64,7 @@ def interleave(
     - `least`, `budget`: a thunk gets fewer rounds, down to `least`, where all of them would take more than `budget`
         seconds.
     - `compiled`: the first call does not compile, so that a warm-up of more than `budget` counts as a round.
-    - `pauses`: seconds to wait after a thunk, for what disturbs the next one.
+    - `pauses`: seconds to wait after a thunk, for what disturbs the next one, which is then called once untimed.
     - `failures`: is given the `RuntimeError` of each thunk that fails to warm up; without it, the error is raised.
     - `say`: told what is being done.
 
@@ -76,7 +76,13 @@ def interleave(
     times: dict[Any, list[float]] = {name: [] for name in thunks}
     limits = {}
 
+    cold = False
+
     def measure(name) -> float:
+        nonlocal cold
+        if cold:  # after a pause the cores have gone to sleep, which is not the fault of what comes next
+            jax.block_until_ready(thunks[name]())
+        cold = name in pauses
         start = time.perf_counter()
         jax.block_until_ready(thunks[name]())
         passed = time.perf_counter() - start

@@ -1,12 +1,26 @@
 """What a cell is: the contract between a recurrence and the engine that evaluates it over time."""
 
 import abc
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, DTypeLike, Inexact, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
+
+
+class Envelope(NamedTuple):
+    """Bounds for each unit of a step of the form `x ← ρ λ x + (1 − λ) r`, for all states within `state`: a share λ of
+    the state is kept, and a rest r takes the place of what is lost. `lrcssm.stability` makes certificates of it."""
+
+    state: Float[Array, " state"]  # |x| ≤ state before a step implies it after the step, if λ is within [0, 1]
+    keep_low: Float[Array, " state"]  # ≤ λ
+    keep_high: Float[Array, " state"]  # ≥ λ
+    rest: Float[Array, " state"]  # ≥ |r|
+    keep_slope: Float[Array, " state"]  # |∂λ/∂x| ≤ (1 − λ) · keep_slope
+    rest_slope: Float[Array, " state"]  # |∂r/∂x| ≤ rest_slope
+    rho: float = 1.0
 
 
 class Cell(eqx.Module):
@@ -44,9 +58,41 @@ class Cell(eqx.Module):
         del inputs
         return state
 
+    def envelope(
+        self, initial: Float[Array, " state"], input_bound: float | int | None, dt: tuple[float, float]
+    ) -> Envelope | None:
+        """Bounds that follow from the parameters alone, or `None` where there are none.
+
+        **Arguments:**
+
+        - `initial`: the largest |x_0| of each unit.
+        - `input_bound`: the largest Euclidean norm of an input; `None` for any input at all.
+        - `dt`: the shortest and the longest step.
+        """
+        del initial, input_bound, dt
+        return None
+
 
 def _dtype(cell: Cell):
-    return jnp.result_type(*(a.dtype for a in jax.tree.leaves(eqx.filter(cell, eqx.is_inexact_array))))
+    return np.result_type(*(a.dtype for a in jax.tree.leaves(eqx.filter(cell, eqx.is_inexact_array))))
+
+
+def parameter_count(tree: Any) -> int:
+    """How many real numbers its floating-point arrays hold; a complex one counts as two."""
+    arrays = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return sum(array.size * (2 if jnp.iscomplexobj(array) else 1) for array in arrays)
+
+
+def choose(owner: str, field: str, given: Any, options: tuple[str, ...]) -> None:
+    """Raises `ValueError` with one sentence if an argument is none of the options."""
+    if given not in options:
+        texts = [f'"{option}"' for option in options]
+        raise ValueError(f"{owner} got {field}={given!r}; give {', '.join(texts[:-1])} or {texts[-1]}.")
+
+
+def as_factor(dt: Any, state: Inexact[Array, "..."]) -> Any:
+    """`dt` as a factor of the state: in its dtype, unless it is a plain number."""
+    return dt if isinstance(dt, float | int) else dt.astype(state.dtype)
 
 
 def linear(inputs: Inexact[Array, "... n"], weight: Inexact[Array, "n m"]) -> Inexact[Array, "... m"]:
@@ -55,9 +101,31 @@ def linear(inputs: Inexact[Array, "... n"], weight: Inexact[Array, "n m"]) -> In
     return (inputs.reshape(-1, inputs.shape[-1]) @ weight).reshape(*inputs.shape[:-1], weight.shape[1])
 
 
-def uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike, limit: float) -> Inexact[Array, "..."]:
-    """Numbers from ±limit; of a complex dtype, real and imaginary part each."""
+def uniform(
+    key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike, limit: float, low: float | None = None
+) -> Inexact[Array, "..."]:
+    """Numbers from ±`limit`, or from `low` to `limit`; of a complex dtype, real and imaginary part each."""
+    low = -limit if low is None else low
     if not jnp.issubdtype(dtype, jnp.complexfloating):
-        return jax.random.uniform(key, shape, dtype, -limit, limit)
-    parts = jax.random.uniform(key, (2, *shape), jnp.finfo(dtype).dtype, -limit, limit)
+        return jax.random.uniform(key, shape, dtype, low, limit)
+    parts = jax.random.uniform(key, (2, *shape), jnp.finfo(dtype).dtype, low, limit)
     return jax.lax.complex(parts[0], parts[1])
+
+
+def signs(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike) -> Inexact[Array, "..."]:
+    """+1 or −1."""
+    return jnp.where(jax.random.bernoulli(key, shape=shape), 1, -1).astype(dtype)
+
+
+def spread_rates(units: int, max_time: float | int, dtype: DTypeLike) -> Float[Array, " state"]:
+    """The share `1 − exp(−1/τ)` of the state that a unit loses in a step, for time constants τ that are spread evenly
+    in their logarithm from 1 to `max_time`: the quantiles of the log-uniform distribution."""
+    if not max_time >= 1:
+        raise ValueError(f"max_time is {max_time!r}; give the longest time constant in steps, at least 1.")
+    quantiles = (np.arange(units) + 0.5) / units
+    return jnp.asarray(-np.expm1(-(max_time**-quantiles)), dtype)
+
+
+def logit(share: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The inverse of the logistic function."""
+    return jnp.log(share) - jnp.log1p(-share)

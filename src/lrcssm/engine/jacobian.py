@@ -2,7 +2,7 @@
 
     diagonal   one JVP with a tangent of ones           J: (..., state)
     block2     two JVPs, one for each half of the state  J: (..., units, 2, 2)
-    dense      one JVP for each state                    J: (..., state, state)
+    dense      one JVP for each state                    J: (..., state, state); its diagonal alone takes as many
 
 The state of a `block2` cell is `[first half, second half]`: unit i owns entries i and units + i.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array
 
 STRUCTURES = ("diagonal", "block2", "dense")
@@ -31,11 +32,14 @@ def linearise(
         return new, jnp.stack([pair(first), pair(second)], -1)
     size = states.shape[-1]
     new, tangent = jax.linearize(step, states)
-    basis = jnp.eye(size, dtype=states.dtype)
-    columns = jax.vmap(lambda e: tangent(jnp.broadcast_to(e, states.shape)), out_axes=-1)
-    if quasi:
-        return new, jnp.einsum("...ii->...i", columns(basis))
-    return new, columns(basis)
+
+    def column(i):
+        return tangent(jnp.broadcast_to(jnp.arange(size) == i, states.shape).astype(states.dtype))
+
+    if quasi:  # one entry of one column at a time: no array of T·D²
+        diagonal = lax.map(lambda i: column(i)[..., i], jnp.arange(size))
+        return new, jnp.moveaxis(diagonal, 0, -1)
+    return new, jax.vmap(column, out_axes=-1)(jnp.arange(size))
 
 
 def pair(states: Array) -> Array:

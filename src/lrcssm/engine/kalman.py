@@ -31,7 +31,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Inexact
 
-from .recurrence import apply_matrix, linear_recurrence, previous
+from .prefix import prefixes
+from .recurrence import apply_matrix, following, linear_recurrence, previous
 
 
 def smooth_diagonal(
@@ -64,9 +65,9 @@ def smooth_diagonal(
     keep, pull = 1 / (1 + damping), damping / (1 + damping)  # 1 − κ without its cancellation, κ without overflow
     variance = jnp.broadcast_to(jnp.where(damped, keep, 0), square.shape)
     elements = square * keep**2, variance, square * pull
-    variance = jax.lax.associative_scan(_join_diagonal, elements)[1]
+    variance = prefixes(_join_diagonal, elements)[1]
 
-    before = previous(variance, jnp.zeros_like(variance[0]))
+    before = previous(variance)
     prior = square * before + 1
     total = keep + pull * prior  # (I + λ P⁻) / (1 + λ)
     # Under strict promotion a real array may not meet a complex one.
@@ -107,9 +108,9 @@ def smooth_dense(
         keep, pull = 1 / (1 + scale), scale / (1 + scale)  # 1 − κ without its cancellation, κ without overflow
         covariance = jnp.broadcast_to(jnp.where(damped[..., None], keep * eye, 0), jacobian.shape)
         precision = pull * (_adjoint(active) @ active)
-        covariance = jax.lax.associative_scan(_join_dense, (keep * active, covariance, precision))[1]
+        covariance = prefixes(_join_dense, (keep * active, covariance, precision))[1]
 
-        spread = active @ previous(covariance, jnp.zeros_like(covariance[0]))  # J_t P_{t-1}
+        spread = active @ previous(covariance)  # J_t P_{t-1}
         prior = _hermitian(spread @ _adjoint(active)) + eye
         # By LU and not Cholesky: where 1/λ is beyond the precision of the dtype, rounding may leave a covariance
         # slightly indefinite, which costs accuracy here and would cost everything there.
@@ -127,11 +128,11 @@ def _means(jacobian, offset, guess, keep, pull, gain, damped):
         compose = apply = jnp.multiply
     mean = linear_recurrence(compose(keep, jacobian), apply(keep, offset) + apply(pull, guess))
     # From K_t and not as m_t - m⁻_t, which is all rounding for a small λ.
-    predicted = apply(jacobian, previous(mean, jnp.zeros_like(mean[0]))) + offset
+    predicted = apply(jacobian, previous(mean)) + offset
     shift = apply(gain, apply(pull, guess - predicted))
     # Selected and not computed zeros: an undamped recurrence that overflows late must not spoil its early steps.
     shift = jnp.where(damped, shift, 0)
-    return mean + linear_recurrence(_next(gain), _next(shift), reverse=True)
+    return mean + linear_recurrence(following(gain), following(shift), reverse=True)
 
 
 def _join_diagonal(first, second):
@@ -165,10 +166,6 @@ def _fold_initial(jacobian, offset, first):
 
 def _real_like(damping, value):
     return jnp.asarray(damping).astype(value.real.dtype)
-
-
-def _next(value):
-    return jnp.concatenate([value[1:], jnp.zeros_like(value[:1])])
 
 
 def _adjoint(matrix):

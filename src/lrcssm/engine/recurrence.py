@@ -12,11 +12,17 @@ the gradient is the transposed system, which is again a recurrence, in the other
 knows both, so that neither direction of differentiation stores what the evaluation went through.
 """
 
+import functools
+
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Inexact
 
+from .prefix import prefixes
 
+
+@functools.partial(jax.jit, static_argnames=("reverse", "parallel"))
 def linear_recurrence(
     transition: Inexact[Array, "time *rest"],
     offset: Inexact[Array, "time *more"],
@@ -55,7 +61,7 @@ def linear_recurrence(
         offset = offset.at[edge].add(_times(transition[edge], start, matrices))
 
     def system(x):
-        return x - _times(transition, _shift(x, reverse), matrices)
+        return x - _times(transition, following(x) if reverse else previous(x), matrices)
 
     def solve(_, b):
         return _evaluate(transition, b, matrices, reverse, parallel)
@@ -80,12 +86,6 @@ def _check(transition, offset) -> bool:
         f"linear_recurrence got a transition of shape {transition.shape} for an offset of shape {offset.shape}; "
         "give the offset's shape for diagonals, or one more axis of the last one's size for matrices."
     )
-
-
-def _shift(x, reverse):
-    """The state that each step starts from, with zero at the edge."""
-    zero = jnp.zeros_like(x[:1])
-    return jnp.concatenate([x[1:], zero]) if reverse else jnp.concatenate([zero, x[:-1]])
 
 
 def _times(a, x, matrices):
@@ -117,7 +117,7 @@ def _evaluate(transition, offset, matrices, reverse, parallel):
             a = multiply_matrices(a2, a1) if matrices else a2 * a1
             return a, _times(a2, b1, matrices) + b2
 
-        return lax.associative_scan(compose, (transition, offset), reverse=reverse)[1]
+        return prefixes(compose, (transition, offset), reverse)[1]
 
     def step(x, ab):
         a, b = ab
@@ -132,7 +132,8 @@ def _evaluate_transposed(transition, offset, matrices, reverse, parallel):
     if matrices:
         transition = jnp.swapaxes(transition, -1, -2)
     if parallel:
-        return _evaluate(_shift(transition, not reverse), offset, matrices, not reverse, parallel)
+        transition = previous(transition) if reverse else following(transition)
+        return _evaluate(transition, offset, matrices, not reverse, parallel)
 
     def step(carry, ab):  # carrying A_{t+1}ᵀ w_{t+1} spares a shifted copy of A
         a, b = ab
@@ -142,6 +143,12 @@ def _evaluate_transposed(transition, offset, matrices, reverse, parallel):
     return lax.scan(step, jnp.zeros_like(offset[0]), (transition, offset), reverse=not reverse)[1]
 
 
-def previous(states: Inexact[Array, "time *rest"], initial: Inexact[Array, "*rest"]) -> Inexact[Array, "time *rest"]:
-    """The state that each step starts from: `x_0, x_1, ..., x_{T-1}`."""
-    return jnp.concatenate([initial[None], states[:-1]])
+def previous(states: Inexact[Array, "time *rest"], first: Inexact[Array, "*rest"] | None = None) -> Array:
+    """The state that each step starts from: `x_0, x_1, ..., x_{T-1}`, with zero for `x_0` if it is not given."""
+    first = jnp.zeros_like(states[0]) if first is None else first
+    return jnp.concatenate([first[None], states[:-1]])
+
+
+def following(values: Inexact[Array, "time *rest"]) -> Inexact[Array, "time *rest"]:
+    """The value of the next step: `y_2, ..., y_T, 0`."""
+    return jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])

@@ -16,6 +16,7 @@ from .newton import iterate
 from .solution import Solution, SolveError, Status
 from .solvers import DEER, Auto, Sequential, Solver
 from .system import Piece, chunk_length, sweep
+from .verdict import guard, judge
 
 
 def solve(
@@ -91,15 +92,16 @@ def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution
     )
     chunk = chunk_length(piece.length, initial.size)
     if isinstance(solver, Sequential):
-        chunk = solver.chunk or chunk
-        states = sweep(*still, chunk)
-        zero = jnp.zeros(initial.shape[0], jnp.int32)
-        status, iterations, residual = zero, zero, jnp.zeros(initial.shape[0], states.real.dtype)
-        matrices = parallel = False
         name = "Sequential"
+        chunk = solver.chunk or chunk
+        states, status = sweep(*still, chunk, name if raise_inside else None)
+        iterations = jnp.zeros(initial.shape[0], jnp.int32)
+        residual = jnp.zeros(initial.shape[0], states.real.dtype)
+        matrices = parallel = False
     else:
         newton = solver.newton if isinstance(solver, Auto) else solver
         assert newton is not None
+        name = f"Auto: {newton}" if isinstance(solver, Auto) else str(newton)
         guess = (
             jnp.broadcast_to(still[2], (piece.length, *initial.shape)) if arguments.guess is None else arguments.guess
         )
@@ -107,20 +109,17 @@ def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution
         if isinstance(solver, Auto):
             bad = status > Status.FELL_BACK
             states = lax.cond(
-                jnp.any(bad), lambda: jnp.where(bad[:, None], sweep(*still, chunk), states), lambda: states
+                jnp.any(bad), lambda: jnp.where(bad[:, None], sweep(*still, chunk)[0], states), lambda: states
             )
             status = jnp.where(bad, int(Status.FELL_BACK), status)
             residual = jnp.where(bad, 0, residual)
+        status = judge(status, states, *still)
+        if raise_inside:
+            states = guard(states, status, name)
         # A quasi solver is chosen where T·D² is too much, so its exact gradient must not build that either.
         matrices = not getattr(newton, "quasi", False)
         parallel = matrices or cell.structure == "diagonal"
         chunk = piece.length if parallel else chunk
-        name = f"Auto: {newton}" if isinstance(solver, Auto) else str(newton)
-    status = _verdict(status, states, still)
-    if raise_inside:
-        worst = jnp.max(status)
-        messages = [f"{name}: {status.message}" for status in Status]
-        states = eqx.branched_error_if(states, worst > Status.FELL_BACK, worst, messages)
     states = attach(states, cell, piece, initial, chunk=chunk, parallel=parallel, matrices=matrices)
     return Solution(
         states=arguments.restore(states),
@@ -129,28 +128,6 @@ def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution
         residual=arguments.restore(residual),
         solver=name,
     )
-
-
-def _verdict(status, states, arguments):
-    """Tells a recurrence that overflows, or arguments that were never finite, from an iteration that failed."""
-    finite = _finite(states)
-    status = jnp.where((status <= Status.FELL_BACK) & ~finite, int(Status.UNSTABLE), status)
-
-    def search():
-        cell, piece, initial = arguments
-        given = _finite(piece.inputs) & jnp.all(jnp.isfinite(initial), 1)
-        if piece.dt is not None:
-            given &= jnp.all(jnp.isfinite(piece.dt), tuple(range(piece.dt.ndim - 1)))
-        for parameter in jax.tree.leaves(eqx.filter(cell, eqx.is_inexact_array)):
-            given &= jnp.all(jnp.isfinite(parameter))
-        return jnp.where(~given & (status > Status.FELL_BACK), int(Status.NONFINITE_ARGUMENT), status)
-
-    return lax.cond(jnp.any(status > Status.FELL_BACK), search, lambda: status)
-
-
-def _finite(array):
-    """For each sample, whether all is finite. (A maximum would be faster, and may lose NaN on its way.)"""
-    return jnp.all(jnp.abs(array) < jnp.inf, (0, 2))
 
 
 def _sentence(solution: Solution) -> str:

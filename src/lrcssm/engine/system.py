@@ -12,6 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Inexact
 
+from .solution import Status
+from .verdict import guard, judge
+
 
 class Piece(eqx.Module):
     """The data of some steps. `dt` is `None` (one), a scalar, or a value for each step and sample."""
@@ -37,19 +40,26 @@ def update(cell: Any, states: Array, drive: Any, dt: Array | None, mask: Array |
     return new if mask is None else jnp.where(mask[..., None], new, states)
 
 
-def sweep(cell: Any, piece: Piece, initial: Array, chunk: int) -> Array:
-    """The states of all steps, computed one after the other, `chunk` steps of drive and recurrence at a time."""
+def sweep(cell: Any, piece: Piece, initial: Array, chunk: int, solver: str | None = None) -> tuple[Array, Array]:
+    """The states of all steps, computed one after the other, `chunk` steps of drive and recurrence at a time, and the
+    status of each sample. A status that is an error raises if `solver` says in whose name."""
 
-    def run(state, part: Piece):
+    def run(carry, part: Piece):
         def step(state, now):
             drive, dt, mask = now
             state = update(cell, state, drive, part.dt if dt is None else dt, mask)
             return state, state
 
+        first, status = carry
         moving = part.dt if part.dt is not None and part.dt.ndim else None
-        return lax.scan(step, state, (cell.drive(part.inputs), moving, part.mask))
+        last, states = lax.scan(step, first, (cell.drive(part.inputs), moving, part.mask))
+        # The first chunk that fails knows why; and here its states are in the cache.
+        status = jnp.where(status == Status.SUCCESS, judge(status, states, cell, part, first), status)
+        return (last, status), states if solver is None else guard(states, status, solver)
 
-    return scan_chunks(run, initial, piece, chunk)[1]
+    begin = initial, jnp.full(initial.shape[0], int(Status.SUCCESS))
+    (_, status), states = scan_chunks(run, begin, piece, chunk)
+    return states, status
 
 
 def scan_chunks(run, carry, data, chunk: int):

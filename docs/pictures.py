@@ -1,0 +1,114 @@
+"""Draws the pictures of the pages on cells and stability: python docs/pictures.py (about a minute).
+
+Each one comes from the cells as they are at the start; no training.
+"""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+
+import lrcssm
+from lrcssm.cells import LRC
+
+jax.config.update("jax_enable_x64", True)
+matplotlib.use("Agg")
+
+FOLDER = pathlib.Path(__file__).parent / "img"
+INPUTS = 16
+COLOURS = {"paper": "#c44e52", "spread": "#4c72b0", "10 × paper": "#8172b3"}
+
+
+def noise(length, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(length, INPUTS)))
+
+
+def slow(length, seed=0):
+    """Inputs of unit scale that stay what they are for a quarter of the sequence."""
+    values = np.random.default_rng(seed).normal(size=(4, INPUTS))
+    return jnp.asarray(np.repeat(values, -(-length // 4), 0)[:length])
+
+
+def cell(init, units=64, max_time=20000.0, **options):
+    factor = 10 if init.startswith("10") else 1
+    made = LRC(INPUTS, units, init=init.split()[-1], max_time=max_time, key=jax.random.key(0), **options)
+    return jax.tree.map(lambda a: factor * a, made)
+
+
+def time_constants():
+    """How long the units of a layer remember, by initialisation."""
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for init in ("paper", "spread"):
+        constants = np.sort(lrcssm.stability.time_constants(cell(init), noise(40000)))
+        axes.plot(np.arange(64), constants, ".", color=COLOURS[init], label=f'init="{init}"')
+    axes.axhline(20000, color="0.7", linewidth=1, zorder=0)
+    axes.text(0, 21500, "max_time", color="0.5", fontsize=9)
+    axes.set(yscale="log", xlabel="unit, sorted", ylabel="time constant, steps")
+    axes.set_title("LRC, 64 units, 16 inputs of white noise", fontsize=10)
+    axes.legend(frameon=False)
+    return figure
+
+
+def output_scale():
+    """The scale of the states against the number of units, by initialisation and input."""
+    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    sizes = (8, 16, 32, 64, 128, 256)
+    for init in ("paper", "spread"):
+        for make, style, name in ((noise, "-", "white noise"), (slow, "--", "slow inputs")):
+            scales = []
+            for units in sizes:
+                states = lrcssm.solve(cell(init, units, 1000.0), make(4000)).states[2000:]
+                scales.append(float(jnp.sqrt(jnp.mean(states**2))))
+            axes.plot(sizes, scales, style, marker=".", color=COLOURS[init], label=f'init="{init}", {name}')
+    axes.set(xscale="log", yscale="log", xlabel="units", ylabel="root mean square of the states", ylim=(1e-3, 5))
+    axes.set_xticks(sizes, sizes)
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def gradient_norm():
+    """How much of a gradient at the last step reaches a step further back, T = 20,000."""
+    length = 20000
+    inputs = noise(length)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.8), layout="constrained", sharey=True)
+    for axes, rho in ((left, None), (right, 0.99)):
+        for init in ("paper", "10 × paper", "spread"):
+            this = cell(init, rho=rho)
+            states = lrcssm.solve(this, inputs, solver=lrcssm.Sequential()).states
+            logs = log_jacobians(this, inputs, states)
+            back = np.cumsum(np.asarray(logs)[::-1], 0)  # log |∂x_T/∂x_τ| of each unit
+            top = back.max(1)
+            norms = (top + 0.5 * np.log(np.mean(np.exp(2 * (back - top[:, None])), 1))) / np.log(10)
+            axes.plot(np.arange(1, length + 1), norms, color=COLOURS[init], label=init)
+        if rho is not None:
+            steps = np.arange(1, length + 1)
+            axes.plot(steps, steps * np.log10(rho), "k:", linewidth=1, label="$\\rho^{T-\\tau}$, the guarantee")
+        axes.set(xscale="log", ylim=(-30, 3), xlabel="distance $T - \\tau$, steps")
+        axes.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+        axes.set_title("without rho" if rho is None else f"rho = {rho}", fontsize=10)
+        axes.legend(frameon=False, fontsize=9, loc="lower left")
+    left.set_ylabel("$\\log_{10}$ of the gradient's norm, relative")
+    return figure
+
+
+def log_jacobians(this, inputs, states):
+    before = jnp.concatenate([jnp.zeros_like(states[:1]), states[:-1]])
+    drive = this.drive(inputs)
+    slopes = jax.jit(lambda x: jax.jvp(lambda x: this.step(x, drive), (x,), (jnp.ones_like(x),))[1])(before)
+    return jnp.log(jnp.abs(slopes))
+
+
+def main():
+    FOLDER.mkdir(exist_ok=True)
+    for draw in (time_constants, output_scale, gradient_norm):
+        path = FOLDER / f"{draw.__name__.replace('_', '-')}.png"
+        draw().savefig(path, dpi=110, metadata={"Software": None})
+        print(path.relative_to(FOLDER.parent.parent))
+
+
+if __name__ == "__main__":
+    main()

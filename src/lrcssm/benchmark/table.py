@@ -1,0 +1,65 @@
+"""How a record of measurements looks on a terminal."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def print_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str] | None], *, title: str, notes: Iterable[str]
+) -> None:
+    """Prints a table with a title above and notes below.
+
+    **Arguments:**
+
+    - `heads`: of the columns; all but those that end in `<` are flush right.
+    - `rows`: the cells of each row, or `None` for a rule.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    console.width = max(console.width, 80)  # a number that is cut is worse than a line that is broken
+    console.print(title)
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
+    for head in heads:
+        table.add_column(head.rstrip("<"), justify="left" if head.endswith("<") else "right", no_wrap=True)
+    for row in rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*row)
+    console.print(table)
+    for note in notes:
+        console.print(note)
+
+
+def number(value: float | None) -> str:
+    """As many digits as mean something."""
+    if value is None:
+        return "–"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.1g}"
+
+
+def doubts(environment: dict[str, Any], uneven: Sequence[str]) -> list[str]:
+    """What speaks against the numbers. Threads that wait for each other by spinning, as PyTorch's do, can be ten times
+    slower when they do not have their cores to themselves, which would flatter everything else.
+
+    **Arguments:**
+
+    - `environment`: as `timing.environment` gave it.
+    - `uneven`: names of what was measured with times far apart.
+    """
+    load, cores = environment["load"], environment["cores"]
+    sentences = []
+    if load is not None and cores is not None and load > cores / 2:
+        most = ", and those of PyTorch most" if environment.get("versions", {}).get("torch") else ""
+        sentences.append(
+            f"The load was {load:.1f} on {cores} cores at the start: other programs disturb the times{most}; measure "
+            "again on a quiet machine before you quote them."
+        )
+    if uneven:
+        sentences.append(f"Uneven times, median over 1.5 times the best: {', '.join(dict.fromkeys(uneven))}.")
+    return sentences

@@ -1,0 +1,192 @@
+"""Models in files: a JSON header and raw arrays, no pickle.
+
+    8 bytes   LRCSSM and two zero bytes
+    8 bytes   the header's length, little-endian
+    8 bytes   the header's CRC-32, little-endian
+    header    JSON in UTF-8: format, kind, config, metadata, and for each array its name, dtype, shape, offset and CRC-32
+    arrays    raw, little-endian, row by row; offsets are counted from the end of the header
+
+A file is written beside its destination and then put in its place, so that there is never half a file under its name.
+A reader believes nothing: sizes are checked against the file before anything is allocated.
+"""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import tempfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .models import ModelConfig, SequenceModel
+
+FORMAT = 1
+_MAGIC = b"LRCSSM\x00\x00"
+_DTYPES = {
+    "float32", "float64", "float16", "complex64", "complex128", "int32", "int64", "uint8", "uint32", "uint64", "bool",
+}  # fmt: skip
+_LONGEST_HEADER = 16 * 2**20
+
+
+class FileError(ValueError):
+    """A file that is not what it should be; its text says what, and which file."""
+
+
+def save(path: str | os.PathLike[str], model: SequenceModel, *, metadata: Mapping[str, Any] | None = None) -> None:
+    """Writes a model to one file.
+
+    ```python
+    import jax, lrcssm, tempfile, pathlib
+
+    model = lrcssm.SequenceModel(lrcssm.ModelConfig(input_dim=2, output_dim=2, width=8), jax.random.key(0))
+    path = pathlib.Path(tempfile.mkdtemp()) / "model.lrcssm"
+    lrcssm.save(path, model)
+    same = lrcssm.load(path)
+    ```
+
+    **Arguments:**
+
+    - `path`: where to; a file that is there is replaced, at once or not at all.
+    - `model`: a `SequenceModel`.
+    - `metadata`: more for the header, anything that JSON can hold, e.g. the names of the classes.
+    """
+    arrays = _named(model)
+    header = {"kind": "model", "config": json.loads(model.config.to_json()), "metadata": dict(metadata or {})}
+    write_arrays(path, header, {name: np.asarray(array) for name, array in arrays.items()})
+
+
+def load(path: str | os.PathLike[str]) -> SequenceModel:
+    """Reads a model that `save` wrote.
+
+    **Arguments:**
+
+    - `path`: the file.
+
+    **Returns:**
+
+    The model, with the parameters as they were, in their dtype.
+    """
+    header, arrays = read_arrays(path, kind="model")
+    try:
+        config = ModelConfig.from_json(json.dumps(header["config"]))
+        skeleton = eqx.filter_eval_shape(SequenceModel, config, jax.random.key(0))
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise FileError(f"{path} does not describe a model: {error}") from error
+    wanted = _named(skeleton)
+    if set(wanted) != set(arrays):
+        odd = sorted(set(wanted) ^ set(arrays))[0]
+        raise FileError(f"{path} does not hold the arrays of its own configuration ({odd} is missing or too much).")
+    for name, array in arrays.items():
+        if array.shape != wanted[name].shape:
+            raise FileError(f"{path} holds {name} of shape {array.shape} where {wanted[name].shape} is expected.")
+    double = any(array.dtype in (np.float64, np.complex128) for array in arrays.values())
+    if double and not jax.config.read("jax_enable_x64"):
+        raise FileError(
+            f'{path} holds a model in double precision; call jax.config.update("jax_enable_x64", True) before loading it.'
+        )
+    leaves, tree = jax.tree_util.tree_flatten_with_path(skeleton)
+    return jax.tree.unflatten(tree, [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves])
+
+
+def _named(model) -> dict[str, Any]:
+    leaves = jax.tree_util.tree_flatten_with_path(model)[0]
+    return {jax.tree_util.keystr(where): leaf for where, leaf in leaves}
+
+
+def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes a header and named arrays, at once or not at all."""
+    target = pathlib.Path(path)
+    entries, offset, chunks = [], 0, []
+    for name, array in arrays.items():
+        data = np.asarray(array, order="C")
+        if data.dtype.name not in _DTYPES:
+            raise TypeError(f"{name} has dtype {data.dtype}, which a file cannot hold.")
+        raw = data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
+        entries.append(
+            {
+                "name": name,
+                "dtype": data.dtype.name,
+                "shape": list(data.shape),
+                "offset": offset,
+                "crc": zlib.crc32(raw),
+            }
+        )
+        offset += len(raw)
+        chunks.append(raw)
+    text = json.dumps({"format": FORMAT, **header, "arrays": entries}, allow_nan=False).encode()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target} cannot be written: its directory does not exist.")
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little") + text)
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Reads what `write_arrays` wrote, or raises `FileError` with a sentence that says what is wrong with the file."""
+    target = pathlib.Path(path)
+    if not target.exists():
+        raise FileNotFoundError(f"{target} does not exist.")
+    if not target.is_file():
+        raise FileError(f"{target} is not a file.")
+    size = target.stat().st_size
+    with target.open("rb") as file:
+        if file.read(8) != _MAGIC:
+            raise FileError(f"{target} is not a file of lrcssm.")
+        length, crc = (int.from_bytes(file.read(8), "little") for _ in range(2))
+        if not 2 <= length <= min(size - 24, _LONGEST_HEADER):
+            raise FileError(f"{target} is cut off or damaged: its header does not fit into it.")
+        text = file.read(length)
+        if zlib.crc32(text) != crc:
+            raise FileError(f"{target} is damaged: its header is not the one that was written.")
+        try:
+            header = json.loads(text.decode())
+            entries = header["arrays"]
+            version, found = header["format"], header["kind"]
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, KeyError, TypeError) as error:
+            raise FileError(f"{target} is damaged: its header cannot be read.") from error
+        if version != FORMAT:
+            raise FileError(f"{target} has format {version!r}; this version of lrcssm reads format {FORMAT}.")
+        if found != kind:
+            raise FileError(f"{target} holds a {found!r}, not a {kind!r}.")
+        body = size - 24 - length
+        arrays: dict[str, np.ndarray] = {}
+        try:
+            end = 0
+            for entry in entries:
+                name, dtype = entry["name"], entry["dtype"]
+                shape, offset = tuple(entry["shape"]), entry["offset"]
+                whole = all(type(n) is int and n >= 0 for n in (*shape, offset, entry["crc"]))
+                if not whole or dtype not in _DTYPES or not isinstance(name, str) or offset != end:
+                    raise FileError(f"{target} is damaged: an array is described wrongly.")
+                count = math.prod(shape) * np.dtype(dtype).itemsize
+                end = offset + count
+                if end > body:
+                    raise FileError(f"{target} is cut off: it should be {end - body} bytes longer.")
+                raw = file.read(count)
+                if zlib.crc32(raw) != entry["crc"]:
+                    raise FileError(f"{target} is damaged: the numbers of {name} are not those that were written.")
+                arrays[name] = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, FileError):
+                raise
+            raise FileError(f"{target} is damaged: an array is described wrongly.") from error
+        if end != body:
+            raise FileError(f"{target} is damaged: {body - end} bytes follow its end.")
+    return header, arrays

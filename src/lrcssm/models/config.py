@@ -1,0 +1,129 @@
+"""What a model is, as data: a frozen dataclass that goes to JSON and back."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ..cells import ALL
+
+Task = Literal["classify", "regress", "per-step", "forecast"]
+Pool = Literal["mean", "last", "mean-max-std", "attention", "logits"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "task": ("classify", "regress", "per-step", "forecast"),
+    "encoder": ("mlp", "linear"),
+    "standardise": ("none", "channel", "case"),
+    "layout": ("pre-norm", "post-norm", "released"),
+    "mixer": ("mlp", "glu", "none"),
+    "activation": ("relu", "gelu", "silu", "tanh", "sigmoid", "identity"),
+    "pool": ("mean", "last", "mean-max-std", "attention", "logits"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Everything that a `SequenceModel` is made from.
+
+    ```python
+    import lrcssm
+
+    config = lrcssm.ModelConfig(input_dim=6, output_dim=2, patch=8)
+    assert lrcssm.ModelConfig.from_json(config.to_json()) == config
+    ```
+
+    **Arguments:**
+
+    - `input_dim`: channels of the data.
+    - `output_dim`: classes, targets, outputs for each step, or (forecast) horizon × channels.
+    - `task`: `"classify"` and `"regress"` give one output for a sequence, `"per-step"` one for each step, `"forecast"`
+        the next `output_dim` values after the last step.
+    - `cell`, `cell_options`: the recurrence, a name of `lrcssm.cells.ALL`, and more arguments for it.
+    - `width`, `state`, `depth`: features between the layers, units of each cell, blocks.
+    - `encoder`: of each step: `"mlp"` (linear, ReLU, linear) or `"linear"`.
+    - `patch`: how many steps become one before the encoder.
+    - `differences`: first differences of all channels as more channels.
+    - `time`: the time since the start, from 0 to 1, as one more channel.
+    - `standardise`: `"channel"`, by the mean and scale of each channel in the training data
+        (`SequenceModel.with_statistics`); `"case"`, by those of each sequence; or `"none"`.
+    - `layout`: `"pre-norm"`, h + mixer(cell(norm(h))); `"post-norm"`, norm(h + mixer(cell(h))); or `"released"`, that of
+        the code released with the paper.
+    - `mixer`, `activation`: what follows the cell: `"mlp"`, `"glu"` or `"none"` (then a linear map to `width`).
+    - `dropout`: share of features that a block drops while training.
+    - `bidirectional`: a second cell in each block goes from the last step to the first.
+    - `pool`: how a sequence becomes one vector: over valid steps `"mean"`, `"last"`, `"mean-max-std"` or learned
+        `"attention"`; `"logits"` applies the head to each step and averages its outputs.
+    """
+
+    input_dim: int
+    output_dim: int
+    task: Task = "classify"
+    cell: str = "LRC"
+    cell_options: Any = ()
+    width: int = 64
+    state: int = 64
+    depth: int = 4
+    encoder: Literal["mlp", "linear"] = "mlp"
+    patch: int = 1
+    differences: bool = False
+    time: bool = False
+    standardise: Literal["none", "channel", "case"] = "channel"
+    layout: Literal["pre-norm", "post-norm", "released"] = "pre-norm"
+    mixer: Literal["mlp", "glu", "none"] = "glu"
+    activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
+    dropout: float = 0.0
+    bidirectional: bool = False
+    pool: Pool = "mean"
+
+    def __post_init__(self):
+        options = self.cell_options
+        if isinstance(options, Mapping):
+            options = options.items()
+        object.__setattr__(self, "cell_options", tuple(sorted((str(k), v) for k, v in options)))
+        for name, options in _CHOICES.items():
+            if getattr(self, name) not in options:
+                given = getattr(self, name)
+                raise ValueError(f"ModelConfig got {name}={given!r}; give one of {', '.join(options)}.")
+        for name in ("input_dim", "output_dim", "width", "state", "depth", "patch"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"ModelConfig got {name}={value!r}; give a whole number of at least 1.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"ModelConfig got dropout={self.dropout!r}; give a number from 0 to below 1.")
+        if self.task == "per-step" and self.pool != "mean":
+            raise ValueError(f'ModelConfig got task="per-step" with pool={self.pool!r}; each step has its own output.')
+        if self.task == "per-step" and self.patch > 1:
+            raise ValueError(f'ModelConfig got task="per-step" with patch={self.patch}; give patch=1.')
+        if self.cell not in ALL:
+            raise ValueError(f"ModelConfig got cell={self.cell!r}; give one of {', '.join(ALL)}.")
+
+    def replace(self, **changes: Any) -> "ModelConfig":
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> str:
+        """All fields as a JSON object."""
+        return json.dumps(dataclasses.asdict(self) | {"cell_options": dict(self.cell_options)}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "ModelConfig":
+        """The inverse of `to_json`; a field that does not exist is refused by name."""
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
+            raise ValueError(f"A model's configuration is a JSON object, not {type(fields).__name__}.")
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := set(fields) - known:
+            raise ValueError(f"A model's configuration has no field {', '.join(sorted(unknown))}.")
+        return cls(**fields)
+
+
+def released(input_dim: int, output_dim: int, *, width: int, state: int, depth: int, **changes: Any) -> ModelConfig:
+    """The model of the code released with the paper: its cell, its blocks, and a classifier for each step whose logits
+    are averaged. (Its dropout was never applied; its elastance shift never used, so it is not here.)"""
+    return ModelConfig(
+        input_dim=input_dim, output_dim=output_dim, width=width, state=state, depth=depth,
+        **({
+            "cell_options": {"form": "released"}, "standardise": "none", "layout": "released", "mixer": "mlp",
+            "activation": "relu", "pool": "logits",
+        } | changes),
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""From the data to what the encoder sees: scaling, differences, time, patches."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from .config import ModelConfig
+from .layers import masked, moments
+
+
+class Features(eqx.Module):
+    """`(time, ..., channels)` to `(time / patch, ..., features)`, with `dt` and mask of the new steps."""
+
+    mean: Float[Array, " channels"]
+    scale: Float[Array, " channels"]
+    standardise: str = eqx.field(static=True)
+    differences: bool = eqx.field(static=True)
+    time: bool = eqx.field(static=True)
+    patch: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def __init__(self, config: ModelConfig):
+        self.mean, self.scale = jnp.zeros(config.input_dim), jnp.ones(config.input_dim)
+        self.standardise, self.differences = config.standardise, config.differences
+        self.time, self.patch = config.time, config.patch
+        self.size = config.patch * (config.input_dim * (2 if config.differences else 1) + int(config.time))
+
+    def __call__(
+        self,
+        inputs: Float[Array, "time *batch channels"],
+        dt: Any,
+        mask: Bool[Array, "time *batch"] | None,
+        before: Float[Array, "*batch channels"] | None,
+    ) -> tuple[Float[Array, "steps *batch features"], Any, Bool[Array, "steps *batch"] | None]:
+        """`before` is the sample before the first one, for the differences; without it the first difference is 0."""
+        x = self.scaled(masked(inputs, mask), mask)
+        parts = [x]
+        if self.differences:
+            first = x[:1] if before is None else self.scaled(before[None], None)
+            parts.append(masked(jnp.diff(x, axis=0, prepend=first), _both(mask, first=before is None)))
+        if self.time:
+            share = jnp.arange(x.shape[0], dtype=x.dtype) / x.shape[0]
+            parts.append(jnp.broadcast_to(share.reshape(-1, *(1,) * (x.ndim - 1)), (*x.shape[:-1], 1)))
+        x = masked(jnp.concatenate(parts, -1), mask)
+        return x if self.patch == 1 else self._patches(x), self._step(dt, mask, x.shape[0]), self._valid(mask)
+
+    def scaled(self, x: Array, mask: Array | None) -> Array:
+        """The inputs at unit scale."""
+        if self.standardise == "channel":
+            return (x - lax.stop_gradient(self.mean)) / lax.stop_gradient(self.scale)
+        if self.standardise == "case":
+            mean, variance = moments(x, mask)
+            return (x - mean) / jnp.sqrt(variance + 1e-8)
+        return x
+
+    def _patches(self, x):
+        x = _pad(x, self.patch)
+        steps = x.shape[0] // self.patch
+        x = jnp.moveaxis(x.reshape(steps, self.patch, *x.shape[1:]), 1, -2)
+        return x.reshape(*x.shape[:-2], -1)
+
+    def _step(self, dt, mask, length):
+        if self.patch == 1 or dt is None or jnp.ndim(dt) == 0:
+            return dt
+        dt = _pad(dt if mask is None else jnp.where(mask, dt, 0), self.patch)
+        # In the unit of one step's time, so that dt = 1 throughout stays 1.
+        total = jnp.sum(dt.reshape(-1, self.patch, *dt.shape[1:]), 1) / self.patch
+        return jnp.where(total > 0, total, 1)
+
+    def _valid(self, mask):
+        if self.patch == 1 or mask is None:
+            return mask
+        mask = _pad(mask, self.patch)
+        return jnp.any(mask.reshape(-1, self.patch, *mask.shape[1:]), 1)
+
+
+def _pad(x, multiple):
+    extra = -x.shape[0] % multiple
+    return jnp.pad(x, ((0, extra), *((0, 0),) * (x.ndim - 1))) if extra else x
+
+
+def _both(mask, first):
+    """Whether a step and the one before it are valid."""
+    if mask is None:
+        return None
+    edge = mask[:1] if first else jnp.ones_like(mask[:1])
+    return mask & jnp.concatenate([edge, mask[:-1]])

@@ -1,0 +1,164 @@
+"""`SequenceModel`: encoder, blocks, norm, head."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Inexact, PRNGKeyArray
+
+from ..cells.base import parameter_count as count_numbers
+from ..engine import Auto, Solver
+from .block import Block
+from .config import ModelConfig
+from .features import Features
+from .layers import MLP, Linear, moments, normalise
+from .pool import Pool, last_valid
+
+
+class ModelState(eqx.Module):
+    """What a model remembers of a sequence: the state of each cell, and the last sample if it takes differences."""
+
+    cells: tuple[Inexact[Array, "*batch state"], ...]
+    last: Float[Array, "*batch channels"] | None
+
+
+class SequenceModel(eqx.Module):
+    """A stack of recurrent blocks between an encoder and a head.
+
+    ```python
+    import jax, lrcssm
+
+    config = lrcssm.ModelConfig(input_dim=6, output_dim=2, width=16, state=16, depth=2)
+    model = lrcssm.SequenceModel(config, jax.random.key(0))
+    inputs = jax.random.normal(jax.random.key(1), (100, 5, 6))  # time, batch, channels
+    logits, state = model(inputs)
+    print(logits.shape)  # (5, 2)
+    ```
+
+    **Arguments:**
+
+    - `config`: a `ModelConfig`.
+    - `key`: a `jax.random.key`.
+    """
+
+    features: Features
+    encoder: MLP | Linear
+    blocks: tuple[Block, ...]
+    pool: Pool | None
+    head: MLP | Linear
+    config: ModelConfig = eqx.field(static=True)
+
+    def __init__(self, config: ModelConfig, key: PRNGKeyArray):
+        keys = jax.random.split(key, config.depth + 3)
+        self.config = config
+        self.features = Features(config)
+        width, size = config.width, self.features.size
+        if config.encoder == "mlp":
+            self.encoder = MLP(size, width, width, "relu", keys[0])
+        else:
+            self.encoder = Linear(size, width, keys[0])
+        self.blocks = tuple(Block(config, key) for key in keys[3:])
+        self.pool = None
+        if config.pool == "logits":
+            self.head = MLP(width, width, config.output_dim, "relu", keys[1])
+        else:
+            if config.task != "per-step":
+                self.pool = Pool(config.pool, width, keys[2])
+            self.head = Linear(width if self.pool is None else self.pool.size, config.output_dim, keys[1])
+
+    def __call__(
+        self,
+        inputs: Float[Array, "time *batch channels"],
+        *,
+        state: ModelState | None = None,
+        dt: Any = None,
+        mask: Bool[Array, "time *batch"] | None = None,
+        key: PRNGKeyArray | None = None,
+        solver: Solver = Auto(),
+        throw: bool = True,
+    ) -> tuple[Float[Array, "*out"], ModelState]:
+        """The outputs, and the state after the last step.
+
+        **Arguments:**
+
+        - `inputs`: `(time, ..., channels)`.
+        - `state`: that of a previous call, to go on where it ended; the outputs are then those of this piece alone.
+        - `dt`, `mask`: as for `lrcssm.solve`.
+        - `key`: for dropout; without it there is none.
+        - `solver`, `throw`: as for `lrcssm.solve`.
+
+        **Returns:**
+
+        `(..., outputs)`, or `(time, ..., outputs)` for `task="per-step"`; and a `ModelState`.
+        """
+        outputs, state, _ = self.run(inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw)
+        return outputs, state
+
+    def run(
+        self,
+        inputs: Float[Array, "time *batch channels"],
+        *,
+        state: ModelState | None = None,
+        dt: Any = None,
+        mask: Bool[Array, "time *batch"] | None = None,
+        key: PRNGKeyArray | None = None,
+        solver: Solver = Auto(),
+        throw: bool = True,
+    ) -> tuple[Float[Array, "*out"], ModelState, tuple[Any, ...]]:
+        """As a call, with the `Solution` of each block as well."""
+        self._check(inputs, state)
+        before = None if state is None else state.last
+        h, dt, valid = self.features(inputs, dt, mask, before)
+        h = self.encoder(h)
+        keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))
+        solutions = []
+        for i, block in enumerate(self.blocks):
+            own = None if state is None else state.cells[i]
+            h, solution = block(h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw)
+            solutions.append(solution)
+        last = None
+        if self.config.differences:
+            last = last_valid(inputs, mask)
+        end = ModelState(tuple(solution.final for solution in solutions), last)
+        return self._output(h, valid), end, tuple(solutions)
+
+    def _output(self, h, mask):
+        if self.config.layout == "pre-norm":
+            h = normalise(h)
+        if self.config.pool == "logits" and self.config.task != "per-step":
+            return moments(self.head(h), mask)[0]
+        return self.head(h if self.pool is None else self.pool(h, mask))
+
+    def _check(self, inputs, state):
+        wanted = self.config.input_dim
+        if inputs.ndim < 2 or inputs.shape[-1] != wanted:
+            raise ValueError(
+                f"The model got inputs of shape {inputs.shape}; expected (time, ..., {wanted}): time first, "
+                f"{wanted} channels last."
+            )
+        if state is not None and (self.config.bidirectional or self.config.time):
+            what = "is bidirectional" if self.config.bidirectional else "sees the share of time that has passed"
+            raise ValueError(f"The model got a state, but it {what}, so a sequence cannot be given to it in pieces.")
+        if state is not None and self.config.patch > 1 and inputs.shape[0] % self.config.patch:
+            raise ValueError(
+                f"The model got {inputs.shape[0]} steps and a state; with patch={self.config.patch} a piece must be a "
+                "multiple of that."
+            )
+
+    def with_statistics(self, mean: Any, scale: Any) -> "SequenceModel":
+        """The model with each channel's mean and scale in the training data, for `standardise="channel"`."""
+        old = self.features.mean
+        mean, scale = (jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape) for value in (mean, scale))
+        return eqx.tree_at(lambda model: (model.features.mean, model.features.scale), self, (mean, scale))
+
+
+def trainable(model: SequenceModel) -> Any:
+    """A tree of the model's shape: true for what is learned, false for the statistics of the data."""
+    everything = jax.tree.map(eqx.is_inexact_array, model)
+    return eqx.tree_at(lambda m: (m.features.mean, m.features.scale), everything, (False, False))
+
+
+def parameter_count(model: SequenceModel) -> int:
+    """How many real numbers are learned; a complex one counts as two."""
+    return count_numbers(eqx.filter(model, trainable(model)))

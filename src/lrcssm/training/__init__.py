@@ -1,0 +1,5 @@
+"""Training: what to minimise, the loop, and what comes out of it."""
+
+from .config import TrainingConfig as TrainingConfig
+from .loop import Epoch as Epoch, Fitted as Fitted, fit as fit
+from .metrics import evaluate as evaluate, predict as predict

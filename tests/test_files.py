@@ -1,0 +1,150 @@
+"""Files: what is written comes back bit by bit, and no damage gets past the reader."""
+
+import json
+import os
+import pathlib
+import resource
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lrcssm
+from lrcssm import FileError, ModelConfig, SequenceModel, load, save
+from lrcssm.files import read_arrays, write_arrays
+
+
+def make(**changes):
+    fields = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2} | changes
+    return SequenceModel(ModelConfig(**fields), jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "model.lrcssm"
+    save(path, make())
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("changes", [{}, {"cell": "LSTM", "bidirectional": True}, {"cell_options": {"rho": 0.9}}])
+def test_a_round_trip_changes_nothing(changes, tmp_path):
+    model = make(**changes).with_statistics(1.0, 2.0)
+    save(tmp_path / "a", model, metadata={"classes": ["left", "right"]})
+    same = load(tmp_path / "a")
+    assert same.config == model.config
+    for a, b in zip(jax.tree.leaves(model), jax.tree.leaves(same), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    inputs = jnp.ones((4, 3))
+    np.testing.assert_array_equal(model(inputs)[0], same(inputs)[0])
+    assert read_arrays(tmp_path / "a", kind="model")[0]["metadata"] == {"classes": ["left", "right"]}
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_every_dtype_comes_back(tmp_path):
+    arrays = {
+        name: np.arange(6).reshape(2, 3).astype(name)
+        for name in ("float32", "float64", "complex64", "int32", "uint8", "bool")
+    } | {"scalar": np.array(3.5), "empty": np.zeros((0, 4))}
+    write_arrays(tmp_path / "a", {"kind": "test"}, arrays)
+    _, found = read_arrays(tmp_path / "a", kind="test")
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(TypeError, match="cannot hold"):
+        write_arrays(tmp_path / "b", {"kind": "test"}, {"words": np.array(["a"])})
+    assert not (tmp_path / "b").exists()
+
+
+def test_an_interrupted_write_leaves_the_old_file(good, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.write_bytes(good)
+
+    def fail(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(KeyboardInterrupt):
+        save(path, make(width=16))
+    assert path.read_bytes() == good and os.listdir(tmp_path) == ["model"]
+
+
+def damaged(good, rng):
+    """300 files that are not what they were: cut, flipped, of another kind, or with a header that lies."""
+    for _ in range(100):
+        yield good[: rng.integers(0, len(good))]
+    for _ in range(100):
+        data = bytearray(good)
+        for _ in range(rng.integers(1, 4)):
+            data[rng.integers(0, len(data))] ^= 1 << rng.integers(0, 8)
+        if bytes(data) != good:
+            yield bytes(data)
+    yield from (b"", b"PK\x03\x04" + bytes(100), b"\x80\x04\x95" + bytes(50), good + b"more", bytes(10000))
+    length = int.from_bytes(good[8:16], "little")
+    header, body = json.loads(good[24 : 24 + length]), good[24 + length :]
+
+    def framed(text):
+        return good[:8] + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little") + text + body
+
+    def with_header(change):
+        lie = json.loads(json.dumps(header))
+        change(lie)
+        return framed(json.dumps(lie).encode())
+
+    def set_array(field, value):
+        return lambda h: h["arrays"][int(rng.integers(0, len(h["arrays"])))].__setitem__(field, value)
+
+    for _ in range(10):
+        for field, value in (
+            ("shape", [2**40, 2**40]),
+            ("shape", [-1]),
+            ("shape", "ab"),
+            ("shape", [1.5]),
+            ("offset", -8),
+            ("offset", 2**70),
+            ("dtype", "object"),
+            ("name", "other"),
+        ):
+            yield with_header(set_array(field, value))
+    yield with_header(lambda h: h.update(format=99))
+    yield with_header(lambda h: h.update(kind="checkpoint"))
+    yield with_header(lambda h: h.update(config={}))
+    yield with_header(lambda h: h.update(config=[1]))
+    yield with_header(lambda h: h["config"].update(width=10**9))
+    yield with_header(lambda h: h["config"].update(cell="os.system"))
+    yield with_header(lambda h: h["config"].update(cell_options={"units": 3}))
+    yield with_header(lambda h: h.update(arrays=None))
+    yield with_header(lambda h: h.update(arrays=[]))
+    yield good[:8] + (2**63).to_bytes(8, "little") + good[16:]
+    yield framed(b"[" * 100000)
+    yield framed(b"{a:1}")
+    yield framed(b"[1, 2]")
+    yield framed(b"\xff\xfe")
+
+
+def test_damaged_files_give_one_sentence(good, tmp_path):
+    path = pathlib.Path(tmp_path / "model")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    count = 0
+    for data in damaged(good, np.random.default_rng(0)):
+        path.write_bytes(data)
+        with pytest.raises(FileError) as caught:
+            load(path)
+        assert str(path) in str(caught.value) and "\n" not in str(caught.value)[:200]
+        count += 1
+    assert count >= 290
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # kilobytes
+
+
+def test_other_mistakes(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        load(tmp_path / "nothing")
+    with pytest.raises(FileError, match="is not a file"):
+        load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="its directory does not exist"):
+        save(tmp_path / "no" / "model", make())
+    save(tmp_path / "model", make())
+    with jax.enable_x64(False), pytest.raises(FileError, match="double precision"):
+        lrcssm.load(tmp_path / "model")

@@ -1,0 +1,185 @@
+"""Models: shapes, masks, pieces, presets, and a round trip through JSON."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import distance, normal
+
+from lrcssm import DEER, ModelConfig, SequenceModel, Sequential
+from lrcssm.models import ARCHITECTURES, parameter_count, released, trainable
+
+SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
+VARIANTS = {
+    "default": {},
+    "patch": {"patch": 4},
+    "differences and time": {"differences": True, "time": True},
+    "per case": {"standardise": "case", "encoder": "linear"},
+    "mean-max-std": {"pool": "mean-max-std"},
+    "attention": {"pool": "attention"},
+    "last": {"pool": "last", "differences": True},
+    "post-norm": {"layout": "post-norm", "mixer": "mlp"},
+    "bidirectional": {"bidirectional": True, "mixer": "none"},
+    "per-step": {"task": "per-step"},
+    "released": {"layout": "released", "mixer": "mlp", "pool": "logits"},
+    "released, equal widths": {"layout": "released", "mixer": "mlp", "pool": "logits", "state": 8},
+    "complex": {"cell_options": {"complex_parameters": "gk"}},
+}
+
+
+def make(**changes):
+    return SequenceModel(ModelConfig(**(SMALL | changes)), jax.random.key(0))
+
+
+QUICK = ("default", "patch", "differences and time", "mean-max-std", "bidirectional", "released")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in VARIANTS])
+def test_padding_changes_nothing(name):
+    """Not one bit of outputs and gradients; and a padded sequence gives what it gives alone."""
+    model = make(**VARIANTS[name])
+    inputs = normal(np.random.default_rng(0), (20, 2, 3), jnp.float64)
+    mask = jnp.arange(20)[:, None] < jnp.array([20, 12])
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad(has_aux=True)
+    def run(model, inputs):
+        outputs, _ = model(inputs, mask=mask, throw=False)
+        valid = outputs if outputs.ndim == 2 else jnp.where(mask[..., None], outputs, 0)
+        return jnp.sum(valid**2), valid
+
+    clean = run(model, inputs)
+    for filling in (jnp.nan, 1e30):
+        other = run(model, jnp.where(mask[..., None], inputs, filling))
+        for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+    if not model.config.time:  # the share of time is that of the padded length
+        alone, _ = model(inputs[:12, 1])
+        together = clean[0][1][:12, 1] if alone.ndim == 2 else clean[0][1][1]
+        assert distance(together, alone) < 1e-10
+
+
+@pytest.mark.parametrize("cell", ["LRC", "LSTM"])
+def test_pieces_give_what_the_whole_gives(cell):
+    model = make(task="per-step", differences=True, cell=cell)
+    inputs = normal(np.random.default_rng(0), (24, 2, 3), jnp.float64)
+    whole, end = model(inputs)
+    state, parts = None, []
+    for start in range(0, 24, 8):
+        outputs, state = model(inputs[start : start + 8], state=state)
+        parts.append(outputs)
+    assert distance(jnp.concatenate(parts), whole) < 1e-10
+    assert state is not None
+    assert distance(state.cells[1], end.cells[1]) < 1e-10
+
+
+def test_solvers_agree_and_dropout_is_only_for_training():
+    model = make(dropout=0.5)
+    inputs = normal(np.random.default_rng(0), (30, 2, 3), jnp.float64)
+    outputs, _ = model(inputs, solver=Sequential())
+    assert distance(model(inputs, solver=DEER())[0], outputs) < 1e-10
+    dropped, _ = model(inputs, key=jax.random.key(1))
+    assert distance(dropped, outputs) > 1e-3
+    assert distance(model(inputs, key=jax.random.key(1))[0], dropped) == 0
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in ("lrcssm", "lstmssm") else pytest.mark.slow) for n in ARCHITECTURES]
+)
+def test_architectures(name):
+    model = make(**ARCHITECTURES[name])
+    outputs, state = model(jnp.ones((5, 4, 3)))
+    assert outputs.shape == (4, 2) and len(state.cells) == 2
+
+
+@pytest.mark.parametrize(
+    ("channels", "classes", "sizes", "count"),
+    [
+        (61, 2, (64, 64, 4), 81282),
+        (6, 2, (64, 16, 2), 24034),
+        (7, 2, (128, 64, 2), 118402),
+        (2, 4, (128, 16, 2), 80292),
+        (63, 2, (16, 16, 4), 6530),
+        (6, 5, (64, 16, 4), 39365),
+    ],
+)
+def test_parameter_counts_of_the_released_models(channels, classes, sizes, count):
+    """Those of the released code, less its elastance shift, which no equation used."""
+    width, state, depth = sizes
+    model = SequenceModel(released(channels, classes, width=width, state=state, depth=depth), jax.random.key(0))
+    assert parameter_count(model) == count - depth * state
+
+
+def test_released_block_is_what_it_says():
+    """Against plain numpy: normalise, recurrence, mixer, skip, and the average of each step's logits."""
+    for state in (6, 8):
+        model = make(layout="released", mixer="mlp", pool="logits", activation="relu", standardise="none", state=state)
+        inputs = normal(np.random.default_rng(0), (7, 3), jnp.float64)
+
+        def mlp(layer, x):
+            hidden = np.maximum(x @ np.asarray(layer.first.weight) + np.asarray(layer.first.bias), 0)
+            return hidden @ np.asarray(layer.second.weight) + np.asarray(layer.second.bias)
+
+        def norm(x):
+            x = x - x.mean(-1, keepdims=True)
+            return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
+
+        h = mlp(model.encoder, np.asarray(inputs))
+        for block in model.blocks:
+            h = norm(h)
+            x, states = np.zeros(state), []
+            drive = block.cell.drive(jnp.asarray(h))
+            for t in range(7):
+                x = np.asarray(block.cell.step(jnp.asarray(x), tuple(d[t] for d in drive)))
+                states.append(x)
+            states = np.stack(states)
+            h = norm(mlp(block.mixer, states) + h) if state != 8 else norm(states + h)
+            h = h + mlp(block.mixer, h) if state == 8 else h
+        want = mlp(model.head, h).mean(0)
+        assert distance(model(inputs)[0], want) < 1e-10
+
+
+def test_statistics_are_not_learned():
+    model = make().with_statistics([1.0, 2.0, 3.0], 2.0)
+    inputs = normal(np.random.default_rng(0), (9, 2, 3), jnp.float64)
+    shifted, _ = model(2 * inputs + jnp.array([1.0, 2.0, 3.0]))
+    assert distance(shifted, make()(inputs)[0]) < 1e-10
+    chosen = trainable(model)
+    assert chosen.features.mean is False and chosen.head.weight is True
+    gradient = eqx.filter_grad(lambda m: jnp.sum(m(inputs)[0] ** 2))(model)
+    assert jnp.all(gradient.features.mean == 0) and jnp.any(gradient.head.weight != 0)
+
+
+def test_json_and_back():
+    for changes in VARIANTS.values():
+        config = ModelConfig(**(SMALL | changes))
+        assert ModelConfig.from_json(config.to_json()) == config
+        hash(config)
+    assert config.replace(width=9).width == 9
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.width = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_mistakes_are_explained():
+    for text, changes in {
+        "cell='LRCC'; give one of LRC": {"cell": "LRCC"},
+        "dropout=1.0": {"dropout": 1.0},
+        "width=0; give a whole number": {"width": 0},
+        "each step has its own output": {"task": "per-step", "pool": "last"},
+        "give patch=1": {"task": "per-step", "patch": 2},
+    }.items():
+        with pytest.raises(ValueError, match=text):
+            ModelConfig(**(SMALL | changes))
+    with pytest.raises(ValueError, match="no field colour"):
+        ModelConfig.from_json('{"input_dim": 3, "output_dim": 2, "colour": 1}')
+    with pytest.raises(ValueError, match=r"expected \(time, ..., 3\)"):
+        make()(jnp.ones((5, 4)))
+    _, state = make(bidirectional=True)(jnp.ones((5, 3)))
+    with pytest.raises(ValueError, match="is bidirectional, so a sequence cannot be given to it in pieces"):
+        make(bidirectional=True)(jnp.ones((5, 3)), state=state)
+    _, state = make(patch=4)(jnp.ones((8, 3)))
+    with pytest.raises(ValueError, match="multiple of that"):
+        make(patch=4)(jnp.ones((5, 3)), state=state)

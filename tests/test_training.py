@@ -1,0 +1,114 @@
+"""Training learns, says what it does, does the same each time, and counts each case once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lrcssm import ModelConfig, SequenceModel
+from lrcssm.data import Cases, digits
+from lrcssm.training import TrainingConfig, evaluate, fit, predict
+from lrcssm.training.metrics import losses, weights_of
+
+
+@pytest.fixture(autouse=True)
+def as_a_user_has_it():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def make(**changes):
+    fields = {"input_dim": 1, "output_dim": 2, "width": 8, "state": 8, "depth": 1, "differences": True}
+    fields |= {"cell_options": {"init": "spread", "max_time": 50}, "pool": "mean-max-std"} | changes
+    return SequenceModel(ModelConfig(**fields), jax.random.key(0))
+
+
+def waves(count=40, seed=0):
+    """Two classes of unequal length that differ in their frequency."""
+    rng = np.random.default_rng(seed)
+    targets = rng.integers(0, 2, count)
+    series = [np.sin(np.arange(rng.choice([30, 48])) * (0.2, 0.6)[k] + rng.uniform(0, 6))[:, None] for k in targets]
+    return Cases.of(series, targets)
+
+
+def test_it_learns_and_reports():
+    seen = []
+    config = TrainingConfig(steps=120, batch=8, check_every=40, learning_rate=1e-2)
+    fitted = fit(make(), waves(), waves(seed=1), config, report=seen.append)
+    assert [epoch.step for epoch in seen] == [40, 80, 120] and fitted.history == tuple(seen)
+    assert seen[-1].loss < 0.5 * seen[0].loss
+    assert fitted.score == max(epoch.scores["accuracy"] for epoch in seen) >= 0.9
+    assert evaluate(fitted.model, waves(seed=1))["accuracy"] == fitted.score
+
+
+def test_the_same_seed_gives_the_same_bits():
+    config = TrainingConfig(steps=6, batch=8, check_every=3)
+    runs = [fit(make(dropout=0.2), waves(), None, config) for _ in range(2)]
+    for a, b in zip(*(jax.tree.leaves(run.model) for run in runs), strict=True):
+        np.testing.assert_array_equal(a, b)
+    other = fit(make(dropout=0.2), waves(), None, TrainingConfig(steps=6, batch=8, check_every=3, seed=1))
+    assert not np.array_equal(runs[0].model.head.weight, other.model.head.weight)
+
+
+def test_regression():
+    cases = waves()
+    means = Cases(cases.series, np.array([np.abs(np.diff(one[:, 0])).mean() for one in cases.series], np.float32))
+    fitted = fit(
+        make(output_dim=1, task="regress"), means, means, TrainingConfig(steps=150, batch=8, learning_rate=1e-2)
+    )
+    scores = evaluate(fitted.model, means)
+    assert scores["r2"] > 0.8 and scores["mse"] > 0 and scores["mae"] > 0
+
+
+def test_predictions_do_not_depend_on_the_batch():
+    model, cases = make(), waves(12)
+    alone = np.stack([np.asarray(model(jnp.asarray(one))[0]) for one in cases.series])
+    for size in (5, 64):
+        np.testing.assert_allclose(predict(model, cases, size), alone, rtol=2e-4, atol=2e-5)
+
+
+def test_scores_against_scikit_learn():
+    from sklearn import metrics
+
+    cases = waves(60)
+    logits = predict(make(), cases).astype(np.float64)
+    scores = evaluate(make(), cases)
+    guesses, shares = logits.argmax(-1), np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    assert scores["accuracy"] == pytest.approx(metrics.accuracy_score(cases.targets, guesses))
+    assert scores["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(cases.targets, guesses))
+    assert scores["f1"] == pytest.approx(metrics.f1_score(cases.targets, guesses, average="macro", zero_division=0))
+    assert scores["log_loss"] == pytest.approx(metrics.log_loss(cases.targets, shares))
+
+
+def test_losses_and_weights():
+    outputs, targets = jnp.array([[2.0, 0.0], [0.0, 1.0]]), jnp.array([0, 0])
+    want = [-np.log(np.exp(2) / (np.exp(2) + 1)), -np.log(1 / (1 + np.e))]
+    np.testing.assert_allclose(losses(make(), outputs, targets, 0.0), want, rtol=1e-5)
+    np.testing.assert_allclose(weights_of(Cases.of(np.ones((4, 2, 1)), [0, 0, 0, 1]), "balanced", 2), [2 / 3, 2])
+    assert weights_of(waves(), None, 2) is None
+
+
+def test_patience_and_mistakes():
+    never = fit(make(), waves(), waves(), TrainingConfig(steps=100, check_every=1, patience=2, learning_rate=1e-9))
+    assert len(never.history) <= 6
+    with pytest.raises(ValueError, match="without targets"):
+        fit(make(), Cases(waves().series))
+    with pytest.raises(ValueError, match="1 channels for a model of 2"):
+        fit(make(input_dim=2), waves())
+    for field, value in {"steps": 0, "clip": 0.0, "ema": 1.0}.items():
+        with pytest.raises(ValueError, match=f"TrainingConfig got {field}"):
+            TrainingConfig(**{field: value})
+    with pytest.raises(FloatingPointError, match="make learning_rate smaller"):
+        fit(make(), waves(), None, TrainingConfig(steps=4, check_every=4, learning_rate=1e38))
+
+
+@pytest.mark.slow
+def test_digits_reach_96_percent():
+    cases, split = digits()
+    train, validation, test = (cases.take(part) for part in split)
+    model = make(
+        output_dim=10, width=64, state=64, depth=2, patch=8, dropout=0.2, bidirectional=True, pool="mean-max-std",
+        cell_options={"init": "spread", "max_time": 8},
+    ).with_statistics(*train.statistics())  # fmt: skip
+    config = TrainingConfig(steps=1000, batch=32, check_every=100, learning_rate=5e-3, label_smoothing=0.1)
+    assert evaluate(fit(model, train, validation, config).model, test)["accuracy"] >= 0.96
