@@ -23,14 +23,43 @@ class Cases:
 
     - `series`: one array `(time, channels)` for each case.
     - `targets`: one for each case: class numbers, or an array of numbers; `None` where there are none.
+    - `valid`: which steps of each case are to be believed, `(time,)`, or `None` if all are.
+    - `dt`: the time from each step's predecessor to the step, `(time,)`, for irregular series; `None` if it is always 1.
+    - `unit`: how much of the source's time is one step, or `None` if there are no times.
     """
 
     series: tuple[np.ndarray, ...]
     targets: np.ndarray | None = None
+    valid: tuple[np.ndarray, ...] | None = None
+    dt: tuple[np.ndarray, ...] | None = None
+    unit: float | None = None
 
     @classmethod
-    def of(cls, series: Sequence[Any] | np.ndarray, targets: Any = None, dtype: Any = np.float32) -> "Cases":
-        """From an array `(cases, time, channels)` or a sequence of `(time, channels)`, checked."""
+    def of(
+        cls,
+        series: Sequence[Any] | np.ndarray,
+        targets: Any = None,
+        *,
+        times: Sequence[Any] | np.ndarray | None = None,
+        unit: float | None = None,
+        missing: str = "error",
+        dtype: Any = np.float32,
+    ) -> "Cases":
+        """From an array `(cases, time, channels)` or a sequence of `(time, channels)`, checked.
+
+        **Arguments:**
+
+        - `series`, `targets`: see above.
+        - `times`: when each step was measured, `(time,)` for each case, increasing.
+        - `unit`: how much of that is one step, dt = 1; the mean time between two steps over all cases if not given. For
+            new cases of a trained model give the `unit` of the training cases.
+        - `missing`: what to do with NaN: `"error"`; `"mask"`, a step where any channel is missing is skipped (its time
+            still passes); or `"fill"`, a missing value is the last one that was seen, or the first to come, and only
+            steps where all channels are missing are skipped.
+        - `dtype`: of the series.
+        """
+        if missing not in ("error", "mask", "fill"):
+            raise ValueError(f'Cases got missing={missing!r}; give "error", "mask" or "fill".')
         found = tuple(np.ascontiguousarray(one, dtype) for one in series)
         if not found:
             raise ValueError("There is no case; give at least one series.")
@@ -41,15 +70,32 @@ class Cases:
                 raise ValueError(
                     f"Series {i} has {one.shape[1]} channels and series 0 has {found[0].shape[1]}; all need the same."
                 )
-            if not np.isfinite(one).all():
-                raise ValueError(f"Series {i} holds NaN or infinity; fill them in, or mask them.")
+            if np.isinf(one).any():
+                raise ValueError(f"Series {i} holds infinity; every value must be a finite number.")
+            if missing == "error" and np.isnan(one).any():
+                raise ValueError(
+                    f'Series {i} holds NaN; give missing="mask" to skip such steps, missing="fill" to carry the last '
+                    "value forward, or fill them in."
+                )
         if targets is not None:
             targets = np.asarray(targets)
             if len(targets) != len(found):
                 raise ValueError(
                     f"There are {len(found)} series and {len(targets)} targets; give one target for each series."
                 )
-        return cls(found, targets)
+        valid = None
+        if any(np.isnan(one).any() for one in found):
+            found, valid = _believable(found, missing)
+        dt = None
+        if times is not None:
+            stamps = _checked(found, times)
+            unit = _mean_interval(stamps) if unit is None else unit
+            dt = tuple(np.concatenate([[1.0], np.diff(stamp) / unit]).astype(dtype) for stamp in stamps)
+        if valid is not None and dt is None and not all(one.all() for one in valid):
+            dt = tuple(np.ones(len(one), dtype) for one in found)
+        if valid is not None and dt is not None:
+            dt = tuple(_pass_on(one, which) for one, which in zip(dt, valid, strict=True))
+        return cls(found, targets, valid, dt, unit)
 
     def __len__(self) -> int:
         return len(self.series)
@@ -64,14 +110,21 @@ class Cases:
 
     def take(self, which: Any) -> "Cases":
         """Some of them, by position."""
-        chosen = tuple(self.series[int(i)] for i in which)
-        return Cases(chosen, None if self.targets is None else self.targets[np.asarray(which)])
+        which = np.asarray(which, int)
+        series, valid, dt = (
+            None if parts is None else tuple(parts[i] for i in which) for parts in (self.series, self.valid, self.dt)
+        )
+        assert series is not None
+        return Cases(series, None if self.targets is None else self.targets[which], valid, dt, self.unit)
 
     def statistics(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and scale of each channel over all steps of all cases; the scale of a constant channel is 1."""
-        count = sum(len(one) for one in self.series)
-        mean = np.sum([one.sum(0, dtype=np.float64) for one in self.series], 0) / count
-        scale = np.sqrt(np.sum([((one - mean) ** 2).sum(0) for one in self.series], 0) / count)
+        series = self.series
+        if self.valid is not None:
+            series = tuple(one[which] for one, which in zip(series, self.valid, strict=True))
+        count = sum(len(one) for one in series)
+        mean = np.sum([one.sum(0, dtype=np.float64) for one in series], 0) / count
+        scale = np.sqrt(np.sum([((one - mean) ** 2).sum(0) for one in series], 0) / count)
         return mean, np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
 
 
@@ -83,6 +136,7 @@ class Batch:
 
     - `inputs`: `(time, batch, channels)`, zero after a series' end.
     - `mask`: `(time, batch)`, true where a step is real, or `None` if all are.
+    - `dt`: `(time, batch)`, or `None` if it is always 1.
     - `targets`: `(batch, ...)`.
     - `weights`: `(batch,)`, 1 for a case and 0 for one that only fills the batch up.
     - `positions`: which cases these are.
@@ -90,6 +144,7 @@ class Batch:
 
     inputs: np.ndarray
     mask: np.ndarray | None
+    dt: np.ndarray | None
     targets: np.ndarray | None
     weights: np.ndarray
     positions: np.ndarray
@@ -111,7 +166,7 @@ def batches(cases: Cases, size: int, rng: np.random.Generator | None = None) -> 
         groups += [(ends[i], which[start : start + size]) for start in range(0, len(which), size)]
     if rng is not None:
         groups = [groups[i] for i in rng.permutation(len(groups))]
-    ragged = bool((lengths != lengths[0]).any())
+    ragged = bool((lengths != lengths[0]).any()) or cases.valid is not None
     for length, which in groups:
         yield _batch(cases, which, size, int(length), ragged)
 
@@ -128,16 +183,63 @@ def _bucket_ends(lengths: np.ndarray) -> np.ndarray:
 def _batch(cases, which, size, length, ragged):
     inputs = np.zeros((length, size, cases.channels), cases.series[0].dtype)
     mask = np.zeros((length, size), bool)
+    dt = None if cases.dt is None else np.ones((length, size), inputs.dtype)
     for column, i in enumerate(which):
         one = cases.series[i]
-        inputs[: len(one), column], mask[: len(one), column] = one, True
+        inputs[: len(one), column], mask[: len(one), column] = one, True if cases.valid is None else cases.valid[i]
+        if dt is not None:
+            dt[: len(one), column] = cases.dt[i]
     mask[0, len(which) :] = True  # what fills a batch up has one valid step, so that its mean exists
     full = np.concatenate([which, np.full(size - len(which), which[0])])
     weights = (np.arange(size) < len(which)).astype(inputs.dtype)
     return Batch(
         inputs=inputs,
         mask=mask if ragged or len(which) < size else None,
+        dt=dt,
         targets=None if cases.targets is None else cases.targets[full],
         weights=weights,
         positions=which,
     )
+
+
+def _believable(series, missing):
+    """Series without NaN, and which of their steps to believe."""
+    filled, valid = [], []
+    for i, one in enumerate(series):
+        ok = ~np.isnan(one)
+        valid.append(ok.any(1) if missing == "fill" else ok.all(1))
+        if not valid[-1].any():
+            raise ValueError(f"Series {i} has no step without a missing value; leave it out, or fill it in.")
+        if not ok.any(0).all():
+            channel = int(np.flatnonzero(~ok.any(0))[0])
+            raise ValueError(f"Series {i} has no value of channel {channel} at all; leave it out, or fill it in.")
+        last = np.maximum.accumulate(np.where(ok, np.arange(len(one))[:, None], -1))
+        source = np.where(last < 0, ok.argmax(0), last)
+        filled.append(np.ascontiguousarray(np.take_along_axis(one, source, 0)))
+    return tuple(filled), tuple(valid)
+
+
+def _checked(series, times):
+    if len(times) != len(series):
+        raise ValueError(f"There are {len(series)} series and times for {len(times)}; give one array for each series.")
+    stamps = [np.asarray(one, np.float64) for one in times]
+    for i, (one, stamp) in enumerate(zip(series, stamps, strict=True)):
+        if stamp.shape != one.shape[:1]:
+            raise ValueError(f"The times of series {i} have shape {stamp.shape}; expected {one.shape[:1]}.")
+        if not np.isfinite(stamp).all() or (np.diff(stamp) <= 0).any():
+            raise ValueError(f"The times of series {i} do not increase from step to step; sort the steps by time.")
+    return stamps
+
+
+def _mean_interval(stamps):
+    steps = sum(len(stamp) - 1 for stamp in stamps)
+    return float(sum(stamp[-1] - stamp[0] for stamp in stamps) / steps) if steps else 1.0
+
+
+def _pass_on(dt, valid):
+    """Steps that are skipped hand their time to the next one that is not."""
+    total = np.cumsum(dt)
+    kept = np.flatnonzero(valid)
+    out = np.ones_like(dt)
+    out[kept] = np.diff(total[kept], prepend=0)
+    return out

@@ -1,0 +1,108 @@
+"""A data set: what a reader gives, before anything is decided about how to train on it."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from .cases import Cases
+from .splits import Split
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """Series with their targets, as they are in a file.
+
+    ```python
+    import lrcssm
+
+    digits = lrcssm.data.load("digits")
+    print(digits.name, len(digits), digits.task, digits.classes[:3])  # digits 1797 classify ('0', '1', '2')
+    train, validation, test = digits.parts()
+    ```
+
+    **Attributes:**
+
+    - `name`: for people.
+    - `series`: one float32 array `(time, channels)` for each case, NaN where a value is missing.
+    - `targets`: one for each case: positions in `classes`, or numbers, `(cases,)` or `(cases, targets)`; `None` where
+        there are none.
+    - `classes`: names of the classes, or `None` for regression.
+    - `split`: which cases the source itself sets aside, or `None`. Its validation part may be empty.
+    - `times`: when each step was measured, `(time,)` for each case and increasing, or `None` for equal steps.
+    - `channel_names`: as many as there are channels, or `None`.
+    - `about`: one paragraph: where it is from, and the best score that is possible if that is known.
+    """
+
+    name: str
+    series: tuple[np.ndarray, ...]
+    targets: np.ndarray | None = None
+    classes: tuple[str, ...] | None = None
+    split: Split | None = None
+    times: tuple[np.ndarray, ...] | None = None
+    channel_names: tuple[str, ...] | None = None
+    about: str = ""
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    @property
+    def task(self) -> str:
+        """`"classify"`, `"regress"`, or `"none"` if there are no targets."""
+        if self.targets is None:
+            return "none"
+        return "regress" if self.classes is None else "classify"
+
+    @property
+    def missing(self) -> int:
+        """How many values are NaN."""
+        return sum(int(np.isnan(one).sum()) for one in self.series)
+
+    def cases(self, missing: str = "error", unit: float | None = None) -> Cases:
+        """All of them, ready to be trained on; `missing` and `unit` are as for `Cases.of`."""
+        return Cases.of(self.series, self.targets, times=self.times, unit=unit, missing=missing)
+
+    def parts(self, seed: int = 0, missing: str = "error", split: Split | None = None) -> tuple[Cases, Cases, Cases]:
+        """Training, validation and test cases.
+
+        **Arguments:**
+
+        - `seed`: of what is drawn at random: all parts (70, 15 and 15 %), or only the validation part (a fifth of the
+            training cases) if the source has a test part but none for validation. Classes keep their shares.
+        - `missing`: as for `Cases.of`.
+        - `split`: one of your own, e.g. `paper_split(len(dataset), seed)`.
+        """
+        chosen = self.complete_split(seed) if split is None else split
+        cases = self.cases(missing)
+        train, validation, test = (cases.take(part) for part in chosen)
+        return train, validation, test
+
+    def complete_split(self, seed: int = 0) -> Split:
+        """The split that `parts` uses."""
+        rng = np.random.default_rng(seed)
+        if self.split is not None and len(self.split.validation):
+            return self.split
+        if self.split is not None:
+            train, validation = self._cut(self.split.train, 0.2, rng)
+            return Split(train, validation, self.split.test)
+        rest, test = self._cut(np.arange(len(self)), 0.15, rng)
+        return Split(*self._cut(rest, 0.15 / 0.85, rng), test)
+
+    def _cut(self, which: np.ndarray, share: float, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Draws a share of some cases, from each class in proportion; both parts keep at least one case."""
+        if len(which) < 2:
+            raise ValueError(
+                f"{self.name} has too few cases to be cut into parts for training, validation and test; there must be "
+                "at least 3."
+            )
+        order = rng.permutation(which)
+        count = min(max(1, round(share * len(which))), len(which) - 1)
+        if self.classes is not None and self.targets is not None:
+            labels = self.targets[order]
+            # The k-th case of n of a class stands at (k + 1/2)/n: an order in which each beginning has the same shares.
+            place = np.zeros(len(order))
+            for label in np.unique(labels):
+                own = labels == label
+                place[own] = (np.arange(own.sum()) + rng.uniform(0.25, 0.75)) / own.sum()
+            order = order[np.argsort(place, kind="stable")]
+        return np.sort(order[count:]), np.sort(order[:count])
