@@ -83,7 +83,7 @@ def test_scores_against_scikit_learn():
 def test_losses_and_weights():
     outputs, targets = jnp.array([[2.0, 0.0], [0.0, 1.0]]), jnp.array([0, 0])
     want = [-np.log(np.exp(2) / (np.exp(2) + 1)), -np.log(1 / (1 + np.e))]
-    np.testing.assert_allclose(losses(make(), outputs, targets, 0.0), want, rtol=1e-5)
+    np.testing.assert_allclose(losses(make(), outputs, targets, None, 0.0), want, rtol=1e-5)
     np.testing.assert_allclose(weights_of(Cases.of(np.ones((4, 2, 1)), [0, 0, 0, 1]), "balanced", 2), [2 / 3, 2])
     assert weights_of(waves(), None, 2) is None
 

@@ -57,7 +57,7 @@ def save(path: str | os.PathLike[str], model: SequenceModel, *, metadata: Mappin
     - `model`: a `SequenceModel`.
     - `metadata`: more for the header, anything that JSON can hold, e.g. the names of the classes.
     """
-    arrays = _named(model)
+    arrays = named_leaves(model)
     header = {"kind": "model", "config": json.loads(model.config.to_json()), "metadata": dict(metadata or {})}
     write_arrays(path, header, {name: np.asarray(array) for name, array in arrays.items()})
 
@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str]) -> SequenceModel:
         skeleton = eqx.filter_eval_shape(SequenceModel, config, jax.random.key(0))
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise FileError(f"{path} does not describe a model: {error}") from error
-    wanted = _named(skeleton)
+    wanted = named_leaves(skeleton)
     if set(wanted) != set(arrays):
         odd = sorted(set(wanted) ^ set(arrays))[0]
         raise FileError(f"{path} does not hold the arrays of its own configuration ({odd} is missing or too much).")
@@ -95,8 +95,9 @@ def load(path: str | os.PathLike[str]) -> SequenceModel:
     return jax.tree.unflatten(tree, [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves])
 
 
-def _named(model) -> dict[str, Any]:
-    leaves = jax.tree_util.tree_flatten_with_path(model)[0]
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """The arrays of a tree by their path in it."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(where): leaf for where, leaf in leaves}
 
 

@@ -1,6 +1,7 @@
 """Cases: series with their targets, of equal lengths or not, and how they are cut into batches."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,14 +23,15 @@ class Cases:
     **Attributes:**
 
     - `series`: one array `(time, channels)` for each case.
-    - `targets`: one for each case: class numbers, or an array of numbers; `None` where there are none.
+    - `targets`: one for each case: class numbers `(cases,)`, or numbers `(cases,)` or `(cases, targets)`; or one for each
+        step, a tuple of arrays `(time,)` or `(time, targets)`; `None` where there are none.
     - `valid`: which steps of each case are to be believed, `(time,)`, or `None` if all are.
     - `dt`: the time from each step's predecessor to the step, `(time,)`, for irregular series; `None` if it is always 1.
     - `unit`: how much of the source's time is one step, or `None` if there are no times.
     """
 
     series: tuple[np.ndarray, ...]
-    targets: np.ndarray | None = None
+    targets: np.ndarray | tuple[np.ndarray, ...] | None = None
     valid: tuple[np.ndarray, ...] | None = None
     dt: tuple[np.ndarray, ...] | None = None
     unit: float | None = None
@@ -78,11 +80,13 @@ class Cases:
                     "value forward, or fill them in."
                 )
         if targets is not None:
-            targets = np.asarray(targets)
+            targets = tuple(np.asarray(one) for one in targets) if isinstance(targets, tuple) else np.asarray(targets)
             if len(targets) != len(found):
                 raise ValueError(
                     f"There are {len(found)} series and {len(targets)} targets; give one target for each series."
                 )
+            if isinstance(targets, tuple) and any(len(a) != len(b) for a, b in zip(targets, found, strict=True)):
+                raise ValueError("Targets for each step were given; they need as many steps as their series.")
         valid = None
         if any(np.isnan(one).any() for one in found):
             found, valid = _believable(found, missing)
@@ -108,6 +112,11 @@ class Cases:
     def longest(self) -> int:
         return max(len(one) for one in self.series)
 
+    @functools.cached_property
+    def ragged(self) -> bool:
+        """Whether some step of a batch may not count: lengths differ, or values are missing."""
+        return self.valid is not None or any(len(one) != len(self.series[0]) for one in self.series)
+
     def take(self, which: Any) -> "Cases":
         """Some of them, by position."""
         which = np.asarray(which, int)
@@ -115,17 +124,50 @@ class Cases:
             None if parts is None else tuple(parts[i] for i in which) for parts in (self.series, self.valid, self.dt)
         )
         assert series is not None
-        return Cases(series, None if self.targets is None else self.targets[which], valid, dt, self.unit)
+        targets = self.targets
+        if targets is not None:
+            targets = tuple(targets[i] for i in which) if isinstance(targets, tuple) else targets[which]
+        return Cases(series, targets, valid, dt, self.unit)
 
-    def statistics(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and scale of each channel over all steps of all cases; the scale of a constant channel is 1."""
+    def batch(self, length: int, which: np.ndarray, size: int) -> "Batch":
+        """Some cases side by side, padded to `length` steps and filled up to `size` cases of which the last count 0."""
+        inputs = np.zeros((length, size, self.channels), self.series[0].dtype)
+        mask = np.zeros((length, size), bool)
+        dt = None if self.dt is None else np.ones((length, size), inputs.dtype)
+        for column, i in enumerate(which):
+            one = self.series[i]
+            inputs[: len(one), column], mask[: len(one), column] = one, True if self.valid is None else self.valid[i]
+            if dt is not None and self.dt is not None:
+                dt[: len(one), column] = self.dt[i]
+        mask[0, len(which) :] = True  # what fills a batch up has one valid step, so that its mean exists
+        full = np.concatenate([which, np.full(size - len(which), which[0])])
+        return Batch(
+            inputs=inputs,
+            mask=mask if self.ragged or len(which) < size else None,
+            dt=dt,
+            targets=self._targets(full, length),
+            weights=(np.arange(size) < len(which)).astype(inputs.dtype),
+            positions=which,
+        )
+
+    def _targets(self, which, length):
+        if not isinstance(self.targets, tuple):
+            return None if self.targets is None else self.targets[which]
+        found = np.zeros((length, len(which), *self.targets[0].shape[1:]), self.targets[0].dtype)
+        for column, i in enumerate(which):
+            found[: len(self.targets[i]), column] = self.targets[i]
+        return found
+
+    def statistics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and scale of each channel over all steps of all cases, then those of the targets; what is constant has scale
+        1, and classes have mean 0 and scale 1."""
         series = self.series
         if self.valid is not None:
             series = tuple(one[which] for one, which in zip(series, self.valid, strict=True))
-        count = sum(len(one) for one in series)
-        mean = np.sum([one.sum(0, dtype=np.float64) for one in series], 0) / count
-        scale = np.sqrt(np.sum([((one - mean) ** 2).sum(0) for one in series], 0) / count)
-        return mean, np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
+        if self.targets is None or np.issubdtype(self.targets[0].dtype, np.integer):
+            return (*_moments(series), np.zeros(()), np.ones(()))
+        numbers = self.targets if isinstance(self.targets, tuple) else (self.targets,)
+        return (*_moments(series), *_moments(tuple(one.reshape(len(one), -1) for one in numbers)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +179,7 @@ class Batch:
     - `inputs`: `(time, batch, channels)`, zero after a series' end.
     - `mask`: `(time, batch)`, true where a step is real, or `None` if all are.
     - `dt`: `(time, batch)`, or `None` if it is always 1.
-    - `targets`: `(batch, ...)`.
+    - `targets`: `(batch, ...)`, or `(time, batch, ...)` if each step has its own.
     - `weights`: `(batch,)`, 1 for a case and 0 for one that only fills the batch up.
     - `positions`: which cases these are.
     """
@@ -156,6 +198,12 @@ def batches(cases: Cases, size: int, rng: np.random.Generator | None = None) -> 
     Series of similar length share a batch and are padded to one of a few lengths, so that little is compiled and little
     padded. The last batch of a length is filled up with cases of weight 0: each case counts once.
     """
+    for length, which in arrange(cases, size, rng):
+        yield cases.batch(length, which, size)
+
+
+def arrange(cases: Cases, size: int, rng: np.random.Generator | None = None) -> list[tuple[int, np.ndarray]]:
+    """Of each batch, the length that its cases are padded to, and which cases they are."""
     lengths = np.array([len(one) for one in cases.series])
     ends = _bucket_ends(lengths)
     bucket = np.searchsorted(ends, lengths)
@@ -163,12 +211,8 @@ def batches(cases: Cases, size: int, rng: np.random.Generator | None = None) -> 
     for i in np.unique(bucket):
         which = np.flatnonzero(bucket == i)
         which = which if rng is None else rng.permutation(which)
-        groups += [(ends[i], which[start : start + size]) for start in range(0, len(which), size)]
-    if rng is not None:
-        groups = [groups[i] for i in rng.permutation(len(groups))]
-    ragged = bool((lengths != lengths[0]).any()) or cases.valid is not None
-    for length, which in groups:
-        yield _batch(cases, which, size, int(length), ragged)
+        groups += [(int(ends[i]), which[start : start + size]) for start in range(0, len(which), size)]
+    return groups if rng is None else [groups[i] for i in rng.permutation(len(groups))]
 
 
 def _bucket_ends(lengths: np.ndarray) -> np.ndarray:
@@ -180,26 +224,12 @@ def _bucket_ends(lengths: np.ndarray) -> np.ndarray:
     return ends[np.unique(np.searchsorted(ends, np.minimum(lengths, ends[-1])))]
 
 
-def _batch(cases, which, size, length, ragged):
-    inputs = np.zeros((length, size, cases.channels), cases.series[0].dtype)
-    mask = np.zeros((length, size), bool)
-    dt = None if cases.dt is None else np.ones((length, size), inputs.dtype)
-    for column, i in enumerate(which):
-        one = cases.series[i]
-        inputs[: len(one), column], mask[: len(one), column] = one, True if cases.valid is None else cases.valid[i]
-        if dt is not None:
-            dt[: len(one), column] = cases.dt[i]
-    mask[0, len(which) :] = True  # what fills a batch up has one valid step, so that its mean exists
-    full = np.concatenate([which, np.full(size - len(which), which[0])])
-    weights = (np.arange(size) < len(which)).astype(inputs.dtype)
-    return Batch(
-        inputs=inputs,
-        mask=mask if ragged or len(which) < size else None,
-        dt=dt,
-        targets=None if cases.targets is None else cases.targets[full],
-        weights=weights,
-        positions=which,
-    )
+def _moments(arrays):
+    """Mean and scale of each column over the rows of all arrays."""
+    count = sum(len(one) for one in arrays)
+    mean = np.sum([one.sum(0, dtype=np.float64) for one in arrays], 0) / count
+    scale = np.sqrt(np.sum([((one - mean) ** 2).sum(0) for one in arrays], 0) / count)
+    return mean, np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
 
 
 def _believable(series, missing):

@@ -5,6 +5,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Inexact, PRNGKeyArray
 
 from ..cells.base import parameter_count as count_numbers
@@ -47,6 +49,8 @@ class SequenceModel(eqx.Module):
     blocks: tuple[Block, ...]
     pool: Pool | None
     head: MLP | Linear
+    target_mean: Float[Array, " outputs"]
+    target_scale: Float[Array, " outputs"]
     config: ModelConfig = eqx.field(static=True)
 
     def __init__(self, config: ModelConfig, key: PRNGKeyArray):
@@ -59,6 +63,7 @@ class SequenceModel(eqx.Module):
         else:
             self.encoder = Linear(size, width, keys[0])
         self.blocks = tuple(Block(config, key) for key in keys[3:])
+        self.target_mean, self.target_scale = jnp.zeros(config.output_dim), jnp.ones(config.output_dim)
         self.pool = None
         if config.pool == "logits":
             self.head = MLP(width, width, config.output_dim, "relu", keys[1])
@@ -127,8 +132,19 @@ class SequenceModel(eqx.Module):
         if self.config.layout == "pre-norm":
             h = normalise(h)
         if self.config.pool == "logits" and self.config.task != "per-step":
-            return moments(self.head(h), mask)[0]
-        return self.head(h if self.pool is None else self.pool(h, mask))
+            outputs = moments(self.head(h), mask)[0]
+        else:
+            outputs = self.head(h if self.pool is None else self.pool(h, mask))
+        if self.config.task == "classify":
+            return outputs
+        return outputs * lax.stop_gradient(self.target_scale) + lax.stop_gradient(self.target_mean)
+
+    def classifies(self, targets: Any) -> bool:
+        """Whether the outputs are logits of classes; with an output for each step the targets decide."""
+        if self.config.task != "per-step":
+            return self.config.task == "classify"
+        one = targets[0] if isinstance(targets, tuple) else targets
+        return bool(np.issubdtype(one.dtype, np.integer))
 
     def _check(self, inputs, state):
         wanted = self.config.input_dim
@@ -146,17 +162,24 @@ class SequenceModel(eqx.Module):
                 "multiple of that."
             )
 
-    def with_statistics(self, mean: Any, scale: Any) -> "SequenceModel":
-        """The model with each channel's mean and scale in the training data, for `standardise="channel"`."""
-        old = self.features.mean
-        mean, scale = (jnp.broadcast_to(jnp.asarray(value, old.dtype), old.shape) for value in (mean, scale))
-        return eqx.tree_at(lambda model: (model.features.mean, model.features.scale), self, (mean, scale))
+    def with_statistics(
+        self, mean: Any, scale: Any, target_mean: Any = 0.0, target_scale: Any = 1.0
+    ) -> "SequenceModel":
+        """The model with the mean and scale of each channel in the training data, for `standardise="channel"`, and those
+        of the targets if they are numbers: what the model predicts is then in their units."""
+        old = _fixed(self)
+        given = (mean, scale, target_mean, target_scale)
+        new = tuple(jnp.broadcast_to(jnp.asarray(a, b.dtype), b.shape) for a, b in zip(given, old, strict=True))
+        return eqx.tree_at(_fixed, self, new)
+
+
+def _fixed(model):
+    return model.features.mean, model.features.scale, model.target_mean, model.target_scale
 
 
 def trainable(model: SequenceModel) -> Any:
     """A tree of the model's shape: true for what is learned, false for the statistics of the data."""
-    everything = jax.tree.map(eqx.is_inexact_array, model)
-    return eqx.tree_at(lambda m: (m.features.mean, m.features.scale), everything, (False, False))
+    return eqx.tree_at(_fixed, jax.tree.map(eqx.is_inexact_array, model), (False,) * 4)
 
 
 def parameter_count(model: SequenceModel) -> int:

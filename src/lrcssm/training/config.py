@@ -1,9 +1,12 @@
 """How to train, as data."""
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
+import equinox as eqx
+import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,9 +21,11 @@ class TrainingConfig:
         it; both after a share `warmup` of the steps in which it rises.
     - `weight_decay`: of AdamW; 0 is Adam.
     - `clip`: the largest norm of a gradient.
-    - `ema`: weights are averaged over about this share of the steps so far, at most 1/(1 − 0.999); 0 for none.
+    - `ema`: weights are averaged with this decay (faster at the start); 0 for none.
     - `label_smoothing`: the share of certainty that is taken from the right class.
     - `class_weights`: `"balanced"` lets each class count the same, `None` each case.
+    - `monitor`: what makes a model the best one on the validation data: `"score"` (accuracy, or the mean squared error) or
+        `"loss"` (log-loss, or the mean squared error).
     - `check_every`: steps between two looks at the validation data.
     - `patience`: looks without improvement after which to stop; `None` for never.
     - `seed`: of the order of the data and of dropout.
@@ -36,32 +41,64 @@ class TrainingConfig:
     ema: float = 0.99
     label_smoothing: float = 0.0
     class_weights: Literal["balanced"] | None = None
+    monitor: Literal["score", "loss"] = "score"
     check_every: int = 50
     patience: int | None = None
     seed: int = 0
 
     def __post_init__(self):
-        for name in ("steps", "batch", "check_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"TrainingConfig got {name}={getattr(self, name)!r}; give a whole number of at least 1."
-                )
+        for name in ("steps", "batch", "check_every", *(() if self.patience is None else ("patience",))):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"TrainingConfig got {name}={value!r}; give a whole number of at least 1.")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"TrainingConfig got seed={self.seed!r}; give a whole number of at least 0.")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"TrainingConfig got {name}={getattr(self, name)!r}; give a positive number.")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"TrainingConfig got weight_decay={self.weight_decay!r}; give 0 or a positive number.")
         for name in ("ema", "label_smoothing", "warmup"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"TrainingConfig got {name}={getattr(self, name)!r}; give a number from 0 to below 1.")
-        if self.schedule not in ("cosine", "constant"):
-            raise ValueError(f'TrainingConfig got schedule={self.schedule!r}; give "cosine" or "constant".')
+        for name, options in {
+            "schedule": ("cosine", "constant"), "class_weights": ("balanced", None), "monitor": ("score", "loss"),
+        }.items():  # fmt: skip
+            if getattr(self, name) not in options:
+                wanted = " or ".join(repr(option) for option in options)
+                raise ValueError(f"TrainingConfig got {name}={getattr(self, name)!r}; give {wanted}.")
+
+    def knobs(self) -> "Knobs":
+        """The numbers that a training step takes."""
+        rise = max(1, int(self.warmup * self.steps))
+        fall = max(self.steps, rise + 1) if self.schedule == "cosine" else 0
+        numbers = (self.learning_rate, rise, fall, self.weight_decay, self.clip, self.ema, self.label_smoothing)
+        return Knobs(*(jnp.asarray(number, jnp.result_type(float)) for number in numbers))
+
+
+class Knobs(eqx.Module):
+    """Numbers of a `TrainingConfig` as arrays: one compiled step serves all their values."""
+
+    learning_rate: Float[Array, ""]
+    rise: Float[Array, ""]
+    fall: Float[Array, ""]
+    weight_decay: Float[Array, ""]
+    clip: Float[Array, ""]
+    ema: Float[Array, ""]
+    label_smoothing: Float[Array, ""]
+
+    def rate(self, step: Any) -> Float[Array, ""]:
+        """The learning rate of a step, counted from 0: a rise along a line, then a constant or half a cosine to 1 %."""
+        step = step.astype(self.rise.dtype)
+        share = jnp.clip((step - self.rise) / jnp.maximum(self.fall - self.rise, 1), 0, 1)
+        cosine = 0.01 + 0.99 * 0.5 * (1 + jnp.cos(jnp.pi * share))
+        later = jnp.where(self.fall > 0, cosine, 1.0)
+        return self.learning_rate * jnp.minimum(step / self.rise, 1.0) * later
 
     def optimiser(self) -> optax.GradientTransformation:
-        """Clipping, Adam(W) and the schedule."""
-        rise = max(1, int(self.warmup * self.steps))
-        if self.schedule == "cosine":
-            rate = optax.warmup_cosine_decay_schedule(
-                0.0, self.learning_rate, rise, max(self.steps, rise + 1), self.learning_rate / 100
-            )
-        else:
-            rate = optax.linear_schedule(0.0, self.learning_rate, rise)
-        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adamw(rate, weight_decay=self.weight_decay))
+        """Clipping, Adam and decoupled weight decay; its updates are still to be multiplied by minus the rate."""
+        return optax.chain(
+            optax.clip_by_global_norm(self.clip),
+            optax.scale_by_adam(),
+            optax.add_decayed_weights(self.weight_decay),
+        )

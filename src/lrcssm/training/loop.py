@@ -1,10 +1,14 @@
-"""The loop: batches, gradients, averaged weights, a look at the validation data now and then, the best weights.
+"""The loop: batches, a look at the validation data now and then, the best weights, checkpoints.
 
 Nothing here depends on anything but the state and the configuration: the order of the data of an epoch comes from the
-seed and the epoch, the dropout of a step from the seed and the step.
+seed and the epoch, the dropout of a step from the seed and the step. So a run that goes on from a checkpoint ends where
+an uninterrupted one does, bit for bit.
 """
 
 import dataclasses
+import itertools
+import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,20 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Cases, batches
+from ..data.cases import Cases, arrange
 from ..engine import Auto, Solver, Status
-from ..models import SequenceModel, trainable
+from ..models import SequenceModel
+from .checkpoint import Checkpoint, identity
 from .config import TrainingConfig
-from .metrics import arrays_of, evaluate, losses, weights_of
-
-
-class TrainState(eqx.Module):
-    """Everything that training changes."""
-
-    model: SequenceModel
-    average: SequenceModel
-    optimiser: Any
-    step: jax.Array
+from .metrics import arrays_of, evaluate, weights_of
+from .step import TrainState, train_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +41,24 @@ class Epoch:
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-    """The best model, what it scored on the validation data, at which step, and the history."""
+    """The best model, what it scored on the validation data (larger is better), at which step, and the history."""
 
     model: SequenceModel
     score: float
     step: int
     history: tuple[Epoch, ...]
+
+
+class Progress(eqx.Module):
+    """Everything that a run changes: what a checkpoint holds."""
+
+    state: TrainState
+    best: SequenceModel
+    score: float = eqx.field(static=True)
+    best_step: int = eqx.field(static=True)
+    stale: int = eqx.field(static=True)
+    over: bool = eqx.field(static=True)
+    history: tuple[Epoch, ...] = eqx.field(static=True)
 
 
 def fit(
@@ -59,7 +68,10 @@ def fit(
     config: TrainingConfig = TrainingConfig(),
     *,
     solver: Solver = Auto(),
-    report: Callable[[Epoch], None] = lambda epoch: None,
+    report: Callable[[Epoch], bool | None] = lambda epoch: None,
+    tick: Callable[[int], None] = lambda step: None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
 ) -> Fitted:
     """Trains a model.
 
@@ -82,31 +94,38 @@ def fit(
     - `train`, `validation`: cases with targets. Without validation data the last weights are the best.
     - `config`: how.
     - `solver`: of the recurrences.
-    - `report`: called after each look at the validation data.
+    - `report`: called after each look at the validation data; training ends if it returns true.
+    - `tick`: called after each step.
+    - `checkpoint`: a file for everything that is needed to go on after an interruption, written at each look (but at most
+        once a second) and at the end. The one before it is kept beside it, with `.previous` at its end.
+    - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
 
     **Returns:**
 
-    A `Fitted`: the model with the best validation score (accuracy; the mean squared error, negative, for numbers).
+    A `Fitted`: the model with the best validation score (see `TrainingConfig`).
     """
-    if train.targets is None:
-        raise ValueError("fit got training cases without targets.")
-    if train.channels != model.config.input_dim:
-        raise ValueError(f"fit got cases with {train.channels} channels for a model of {model.config.input_dim}.")
-    optimiser = config.optimiser()
-    learned = trainable(model)
-    state = TrainState(model, model, optimiser.init(eqx.filter(model, learned)), jnp.zeros((), jnp.int32))
+    _check(model, train, validation)
+    knobs, key = config.knobs(), jax.random.key(config.seed)
     class_weights = weights_of(train, config.class_weights, model.config.output_dim)
-    step = _make_step(optimiser, config, solver)
-    size = min(config.batch, len(train))
-    best = Fitted(model, -np.inf, 0, ())
-    history: list[Epoch] = []
+    progress = Progress(TrainState.start(model, knobs), model, -math.inf, 0, 0, False, ())
+    store = None
+    if checkpoint is not None:
+        store = Checkpoint(checkpoint, identity(model, train, validation, config, solver))
+        if resume:
+            progress = _restored(store, progress)
+    state, start = progress.state, time.perf_counter()
+    before = progress.history[-1].seconds if progress.history else 0.0
     running, iterations, statuses = [], [], []
-    start, stale = time.perf_counter(), 0
-    for now, part in zip(range(1, config.steps + 1), _endless(train, size, config.seed), strict=False):
-        state, value, count, status = step(state, *arrays_of(part, class_weights))
+    first = int(state.step) + 1
+    order = _endless(train, min(config.batch, len(train)), config.seed, first - 1)
+    for now in range(first, config.steps + 1):
+        if progress.over:
+            break
+        state, value, count, status = train_step(state, arrays_of(next(order), class_weights), knobs, key, solver)
         running.append(value)
         iterations.append(count)
         statuses.append(status)
+        tick(now)
         if now % config.check_every and now != config.steps:
             continue
         loss, worst = float(jnp.mean(jnp.stack(running))), Status(int(jnp.max(jnp.stack(statuses))))
@@ -116,54 +135,70 @@ def fit(
                 f"rho=0.99." + ("" if worst.ok else f" ({worst.message})")
             )
         chosen = state.average if config.ema else state.model
-        scores = {} if validation is None else evaluate(chosen, validation)
-        seconds = time.perf_counter() - start
-        history.append(Epoch(now, loss, scores, seconds, float(jnp.mean(jnp.stack(iterations)))))
+        scores = {} if validation is None else evaluate(chosen, validation, solver=solver)
+        seconds = before + time.perf_counter() - start
+        epoch = Epoch(now, loss, scores, seconds, float(jnp.mean(jnp.stack(iterations))))
         running, iterations, statuses = [], [], []
-        report(history[-1])
-        score = scores.get("accuracy", -scores["mse"] if "mse" in scores else float(now))
-        stale = 0 if score > best.score else stale + 1
-        # Of equal scores the later one: it has seen more.
-        if score >= best.score:
-            best = Fitted(chosen, score, now, ())
-        if config.patience is not None and stale >= config.patience:
-            break
-    return dataclasses.replace(best, history=tuple(history))
+        progress = _judged(progress, state, chosen, epoch, config)
+        stop = bool(report(epoch)) or progress.over or now == config.steps
+        progress = dataclasses.replace(progress, over=stop)
+        if store is not None:
+            store.write(progress, final=stop)
+    return Fitted(progress.best, progress.score, progress.best_step, progress.history)
 
 
-def _endless(train: Cases, size: int, seed: int) -> Iterator[Any]:
-    epoch = 0
-    while True:
-        yield from batches(train, size, np.random.default_rng((seed, epoch)))
-        epoch += 1
+def _judged(progress: Progress, state, chosen, epoch: Epoch, config: TrainingConfig) -> Progress:
+    """The progress after a look: is this model the best one, and is it time to stop?"""
+    score = _score(epoch, config)
+    stale = 0 if score > progress.score else progress.stale + 1
+    history = (*progress.history, epoch)
+    over = config.patience is not None and stale >= config.patience
+    # Of equal scores the later one: it has seen more.
+    if score >= progress.score:
+        return Progress(state, chosen, score, epoch.step, stale, over, history)
+    return dataclasses.replace(progress, state=state, stale=stale, over=over, history=history)
 
 
-def _make_step(optimiser, config: TrainingConfig, solver: Solver):
-    @eqx.filter_jit
-    def step(state: TrainState, inputs, mask, targets, weights):
-        key = jax.random.fold_in(jax.random.key(config.seed), state.step)
-        learned, fixed = eqx.partition(state.model, trainable(state.model))
+def _score(epoch: Epoch, config: TrainingConfig) -> float:
+    scores = epoch.scores
+    if not scores:
+        return float(epoch.step)
+    if "mse" in scores:
+        return -scores["mse"]
+    return -scores["log_loss"] if config.monitor == "loss" else scores["accuracy"]
 
-        def total(learned):
-            model = eqx.combine(learned, fixed)
-            # A solve that fails is found out at the next look: an error inside compiled code would cost every step.
-            outputs, _, solutions = model.run(inputs, mask=mask, key=key, solver=solver, throw=False)
-            each = losses(model, outputs, targets, config.label_smoothing)
-            count = jnp.mean(jnp.stack([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions]))
-            worst = jnp.max(jnp.stack([jnp.max(one.status) for one in solutions]))
-            return jnp.sum(weights * each) / jnp.maximum(jnp.sum(weights), 1e-9), (count, worst)
 
-        (value, (count, worst)), gradient = eqx.filter_value_and_grad(total, has_aux=True)(learned)
-        updates, memory = optimiser.update(gradient, state.optimiser, learned)
-        learned = eqx.apply_updates(learned, updates)
-        # Early on the average forgets faster, so that it does not remember the first weights.
-        number = state.step.astype(value.dtype) + 1
-        decay = jnp.minimum(config.ema, number / (number + 10))
-        old = eqx.filter(state.average, trainable(state.average))
-        average = jax.tree.map(
-            lambda a, b: decay.astype(b.real.dtype) * a + (1 - decay).astype(b.real.dtype) * b, old, learned
-        )
-        new = TrainState(eqx.combine(learned, fixed), eqx.combine(average, fixed), memory, state.step + 1)
-        return new, value, count, worst
+def _restored(store: Checkpoint, empty: Progress) -> Progress:
+    found = store.read(empty)
+    if found is None:
+        return empty
+    arrays, facts = found
+    history = tuple(Epoch(**epoch) for epoch in facts["history"])
+    return dataclasses.replace(
+        arrays, score=facts["score"], best_step=facts["best_step"], stale=facts["stale"], over=facts["over"],
+        history=history,
+    )  # fmt: skip
 
-    return step
+
+def _check(model, train, validation):
+    for name, cases in {"training": train, "validation": validation}.items():
+        if cases is None:
+            continue
+        if cases.targets is None:
+            raise ValueError(f"fit got {name} cases without targets.")
+        if cases.channels != model.config.input_dim:
+            raise ValueError(f"fit got cases with {cases.channels} channels for a model of {model.config.input_dim}.")
+        if model.config.task == "classify" and np.max(cases.targets) >= model.config.output_dim:
+            raise ValueError(
+                f"fit got class {int(np.max(cases.targets))} for a model of {model.config.output_dim} classes, which are "
+                "counted from 0."
+            )
+
+
+def _endless(train: Cases, size: int, seed: int, skip: int) -> Iterator[Any]:
+    """Batches for ever, without the first `skip`; an epoch has the same number of them each time."""
+    each = len(arrange(train, size))
+    for epoch in itertools.count(skip // each):
+        groups = arrange(train, size, np.random.default_rng((seed, epoch)))
+        for group in groups[skip % each if epoch == skip // each else 0 :]:
+            yield train.batch(*group, size)

@@ -10,56 +10,76 @@ import optax
 from jaxtyping import Array, Float
 
 from ..data import Batch, Cases, batches
+from ..engine import Auto, Solver
 from ..models import SequenceModel
+from ..models.layers import moments
 
 
 def losses(
-    model: SequenceModel, outputs: Float[Array, "batch outputs"], targets: Array, label_smoothing: float
+    model: SequenceModel, outputs: Float[Array, "*out"], targets: Array, mask: Array | None, label_smoothing: Any
 ) -> Float[Array, " batch"]:
-    """Of each case: cross-entropy, or the squared error."""
-    if model.config.task == "classify":
+    """Of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
+    where each step has a target."""
+    if model.classifies(targets):
         wanted = jax.nn.one_hot(targets, outputs.shape[-1], dtype=outputs.dtype)
-        return optax.softmax_cross_entropy(outputs, optax.smooth_labels(wanted, label_smoothing))
-    return jnp.mean((outputs - targets.reshape(outputs.shape).astype(outputs.dtype)) ** 2, -1)
+        share = jnp.asarray(label_smoothing, outputs.dtype)
+        each = optax.softmax_cross_entropy(outputs, (1 - share) * wanted + share / outputs.shape[-1])
+    else:
+        error = outputs - targets.reshape(outputs.shape).astype(outputs.dtype)
+        each = jnp.mean((error / model.target_scale) ** 2, -1)
+    if model.config.task != "per-step":
+        return each
+    return moments(each[..., None], mask)[0][..., 0]
 
 
 @eqx.filter_jit
-def _outputs(model, inputs, mask):
-    return model(inputs, mask=mask)[0]
+def _outputs(model, inputs, mask, dt, solver):
+    return model(inputs, mask=mask, dt=dt, solver=solver)[0]
 
 
-def predict(model: SequenceModel, cases: Cases, batch: int = 64) -> np.ndarray:
-    """The outputs for all cases, in their order: logits of the classes, or numbers."""
-    found: Any = None
+def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> Any:
+    """The outputs for all cases, in their order: logits of the classes, or numbers; for `task="per-step"` a list of one
+    array `(time, outputs)` for each case."""
+    found: list[Any] = [None] * len(cases)
     for part in batches(cases, min(batch, len(cases))):
-        outputs = np.asarray(_outputs(model, part.inputs, part.mask))
-        if found is None:
-            found = np.zeros((len(cases), *outputs.shape[1:]), outputs.dtype)
-        found[part.positions] = outputs[: len(part.positions)]
-    return found
+        outputs = np.asarray(_outputs(model, part.inputs, part.mask, part.dt, solver))
+        for column, i in enumerate(part.positions):
+            each = model.config.task == "per-step"
+            found[i] = outputs[: len(cases.series[i]), column] if each else outputs[column]
+    return found if model.config.task == "per-step" else np.stack(found)
 
 
-def evaluate(model: SequenceModel, cases: Cases, batch: int = 64) -> dict[str, float]:
+def evaluate(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> dict[str, float]:
     """Scores on cases with targets. Classification: accuracy, balanced accuracy, macro F1 and log-loss. Regression: mean
     squared and absolute error and R²."""
-    assert cases.targets is not None
-    outputs = predict(model, cases, batch).astype(np.float64)
-    if model.config.task == "classify":
-        shifted = outputs - outputs.max(-1, keepdims=True)
-        logs = shifted - np.log(np.sum(np.exp(shifted), -1, keepdims=True))
-        targets, guesses = cases.targets.astype(int), outputs.argmax(-1)
-        recalls, scores = [], []
+    if cases.targets is None:
+        raise ValueError("evaluate got cases without targets; predict gives outputs for them.")
+    outputs, targets = predict(model, cases, batch, solver), cases.targets
+    if model.config.task == "per-step":
+        valid = cases.valid or [slice(None)] * len(cases)
+        outputs = np.concatenate([one[which] for one, which in zip(outputs, valid, strict=True)])
+        targets = np.concatenate([one[which] for one, which in zip(targets, valid, strict=True)])
+    return scores(outputs, np.asarray(targets), classify=model.classifies(targets))
+
+
+def scores(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[str, float]:
+    """What `evaluate` gives, from outputs (logits or numbers) and targets."""
+    outputs = outputs.astype(np.float64)
+    if classify:
+        logs = log_softmax(outputs)
+        targets, guesses = targets.astype(int), outputs.argmax(-1)
+        recalls, harmonic = [], []
         for label in np.unique(targets):
             hit = np.sum((guesses == label) & (targets == label))
             recalls.append(hit / np.sum(targets == label))
-            scores.append(2 * hit / (np.sum(targets == label) + np.sum(guesses == label)))
+            harmonic.append(2 * hit / (np.sum(targets == label) + np.sum(guesses == label)))
         return {
             "accuracy": float(np.mean(guesses == targets)),
             "balanced_accuracy": float(np.mean(recalls)),
-            "f1": float(np.mean(scores)),
+            "f1": float(np.mean(harmonic)),
             "log_loss": float(-np.mean(logs[np.arange(len(targets)), targets])),
         }
-    targets = cases.targets.reshape(outputs.shape).astype(np.float64)
+    targets = targets.reshape(outputs.shape).astype(np.float64)
     error = outputs - targets
     spread = np.mean((targets - targets.mean(0)) ** 2)
     return {
@@ -69,16 +89,24 @@ def evaluate(model: SequenceModel, cases: Cases, batch: int = 64) -> dict[str, f
     }
 
 
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Logarithms of the classes' probabilities."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), -1, keepdims=True))
+
+
 def weights_of(cases: Cases, kind: str | None, classes: int) -> np.ndarray | None:
     """For each class the weight of its cases in the loss; on average over the cases 1."""
     if kind is None or cases.targets is None:
         return None
-    counts = np.bincount(cases.targets.astype(int), minlength=classes)
+    if isinstance(cases.targets, tuple) or not np.issubdtype(cases.targets.dtype, np.integer):
+        raise ValueError(f"class_weights={kind!r} was given, but the targets are not one class for each case.")
+    counts = np.bincount(np.asarray(cases.targets).astype(int), minlength=classes)
     return np.where(counts > 0, len(cases) / (np.count_nonzero(counts) * np.maximum(counts, 1)), 0.0)
 
 
 def arrays_of(part: Batch, class_weights: np.ndarray | None) -> tuple[Any, ...]:
-    """What a training step takes: inputs, mask, targets and the weight of each case."""
+    """What a training step takes: inputs, mask, dt, targets and the weight of each case."""
     assert part.targets is not None
     weights = part.weights if class_weights is None else part.weights * class_weights[part.targets.astype(int)]
-    return part.inputs, part.mask, part.targets, weights.astype(part.inputs.dtype)
+    return part.inputs, part.mask, part.dt, part.targets, weights.astype(part.inputs.dtype)

@@ -1,0 +1,240 @@
+"""The archive of time series classification and regression problems: what is in it, and how to get it.
+
+UEA: Bagnall et al., "The UEA multivariate time series classification archive, 2018". UCR: Dau et al., "The UCR time series
+archive", 2019. Regression: Tan et al., "Monash University, UEA, UCR time series extrinsic regression archive", 2020.
+
+Nobody publishes checksums of the archive. So the one of the first download is written beside the data, into
+`NAME.lock.json`, with those of the files in it, and what is downloaded or read later has to be the same.
+"""
+
+import datetime
+import difflib
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+from typing import Any, NamedTuple
+
+from .download import DataError, Progress, check_url, download, sha256
+from .unpack import unpack
+
+MIRROR = "https://timeseriesclassification.com/aeon-toolkit/{name}.zip"
+"""Where the archive is; `{name}` stands for the name of a data set."""
+
+
+class Size(NamedTuple):
+    """What the archive says of a data set; cases are those for training and for test together."""
+
+    cases: int
+    length: int
+    channels: int
+    classes: int
+
+
+# Series of JapaneseVowels, SpokenArabicDigits, CharacterTrajectories and InsectWingbeat differ in length: the longest.
+MULTIVARIATE = {
+    "ArticularyWordRecognition": Size(575, 144, 9, 25),
+    "AtrialFibrillation": Size(30, 640, 2, 3),
+    "BasicMotions": Size(80, 100, 6, 4),
+    "CharacterTrajectories": Size(2858, 182, 3, 20),
+    "Cricket": Size(180, 1197, 6, 12),
+    "DuckDuckGeese": Size(100, 270, 1345, 5),
+    "EigenWorms": Size(259, 17984, 6, 5),
+    "Epilepsy": Size(275, 206, 3, 4),
+    "ERing": Size(300, 65, 4, 6),
+    "EthanolConcentration": Size(524, 1751, 3, 4),
+    "FaceDetection": Size(9414, 62, 144, 2),
+    "FingerMovements": Size(416, 50, 28, 2),
+    "HandMovementDirection": Size(234, 400, 10, 4),
+    "Handwriting": Size(1000, 152, 3, 26),
+    "Heartbeat": Size(409, 405, 61, 2),
+    "InsectWingbeat": Size(50000, 22, 200, 10),
+    "JapaneseVowels": Size(640, 29, 12, 9),
+    "Libras": Size(360, 45, 2, 15),
+    "LSST": Size(4925, 36, 6, 14),
+    "MotorImagery": Size(378, 3000, 64, 2),
+    "NATOPS": Size(360, 51, 24, 6),
+    "PEMS-SF": Size(440, 144, 963, 7),
+    "PenDigits": Size(10992, 8, 2, 10),
+    "PhonemeSpectra": Size(6668, 217, 11, 39),
+    "RacketSports": Size(303, 30, 6, 4),
+    "SelfRegulationSCP1": Size(561, 896, 6, 2),
+    "SelfRegulationSCP2": Size(380, 1152, 7, 2),
+    "SpokenArabicDigits": Size(8798, 93, 13, 10),
+    "StandWalkJump": Size(27, 2500, 4, 3),
+    "UWaveGestureLibrary": Size(440, 315, 3, 8),
+}
+"""The 30 multivariate problems of 2018."""
+
+UNIVARIATE = tuple(
+    """ACSF1 Adiac AllGestureWiimoteX AllGestureWiimoteY AllGestureWiimoteZ ArrowHead BME Beef BeetleFly BirdChicken CBF
+    Car Chinatown ChlorineConcentration CinCECGTorso Coffee Computers CricketX CricketY CricketZ Crop DiatomSizeReduction
+    DistalPhalanxOutlineAgeGroup DistalPhalanxOutlineCorrect DistalPhalanxTW DodgerLoopDay DodgerLoopGame
+    DodgerLoopWeekend ECG200 ECG5000 ECGFiveDays EOGHorizontalSignal EOGVerticalSignal Earthquakes ElectricDevices
+    EthanolLevel FaceAll FaceFour FacesUCR FiftyWords Fish FordA FordB FreezerRegularTrain FreezerSmallTrain Fungi
+    GestureMidAirD1 GestureMidAirD2 GestureMidAirD3 GesturePebbleZ1 GesturePebbleZ2 GunPoint GunPointAgeSpan
+    GunPointMaleVersusFemale GunPointOldVersusYoung Ham HandOutlines Haptics Herring HouseTwenty InlineSkate
+    InsectEPGRegularTrain InsectEPGSmallTrain InsectWingbeatSound ItalyPowerDemand LargeKitchenAppliances Lightning2
+    Lightning7 Mallat Meat MedicalImages MelbournePedestrian MiddlePhalanxOutlineAgeGroup MiddlePhalanxOutlineCorrect
+    MiddlePhalanxTW MixedShapesRegularTrain MixedShapesSmallTrain MoteStrain NonInvasiveFetalECGThorax1
+    NonInvasiveFetalECGThorax2 OSULeaf OliveOil PLAID PhalangesOutlinesCorrect Phoneme PickupGestureWiimoteZ
+    PigAirwayPressure PigArtPressure PigCVP Plane PowerCons ProximalPhalanxOutlineAgeGroup ProximalPhalanxOutlineCorrect
+    ProximalPhalanxTW RefrigerationDevices Rock ScreenType SemgHandGenderCh2 SemgHandMovementCh2 SemgHandSubjectCh2
+    ShakeGestureWiimoteZ ShapeletSim ShapesAll SmallKitchenAppliances SmoothSubspace SonyAIBORobotSurface1
+    SonyAIBORobotSurface2 StarLightCurves Strawberry SwedishLeaf Symbols SyntheticControl ToeSegmentation1
+    ToeSegmentation2 Trace TwoLeadECG TwoPatterns UMD UWaveGestureLibraryAll UWaveGestureLibraryX UWaveGestureLibraryY
+    UWaveGestureLibraryZ Wafer Wine WordSynonyms Worms WormsTwoClass Yoga""".split()
+)
+"""The 128 univariate problems of 2018."""
+
+REGRESSION = tuple(
+    """AppliancesEnergy AustraliaRainfall BIDMC32HR BIDMC32RR BIDMC32SpO2 BeijingPM10Quality BeijingPM25Quality
+    BenzeneConcentration Covid3Month FloodModeling1 FloodModeling2 FloodModeling3 HouseholdPowerConsumption1
+    HouseholdPowerConsumption2 IEEEPPG LiveFuelMoistureContent NewsHeadlineSentiment NewsTitleSentiment
+    PPGDalia""".split()
+)
+"""The 19 regression problems of 2020."""
+
+NAMES = (*MULTIVARIATE, *UNIVARIATE, *REGRESSION)
+
+
+def fetch(
+    name: str,
+    *,
+    directory: str | os.PathLike[str] | None = None,
+    url: str = MIRROR,
+    demanded: str | None = None,
+    force: bool = False,
+    timeout: float = 30.0,
+    retries: int = 4,
+    pause: float = 1.0,
+    progress: Progress | None = None,
+) -> pathlib.Path:
+    """Gets a data set of the archive, unless it is there.
+
+    **Arguments:**
+
+    - `name`: of the data set. The archive grows: a name that is not in `NAMES` is tried as well.
+    - `directory`: where to; that of `lrcssm.data.directory()` if not given.
+    - `url`: from where: an address with `{name}` in it, that of a folder, or that of one zip file.
+    - `demanded`: the SHA-256 that the zip file must have.
+    - `force`: download it even if it is there.
+    - `timeout`, `retries`, `pause`, `progress`: as for `lrcssm.data.download.download`.
+
+    **Returns:**
+
+    The folder, for `lrcssm.data.load`.
+    """
+    from .catalogue import directory as data_directory
+
+    name = {known.lower(): known for known in NAMES}.get(name.lower(), name)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise DataError(f"{name!r} cannot be the name of a data set; give one of those of lrcssm data list --all.")
+    if demanded is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", demanded):
+        raise DataError(f"--sha256 got {demanded!r}; give the 64 hexadecimal digits of a SHA-256.")
+    demanded = None if demanded is None else demanded.lower()
+    address = _address(url, name)
+    place = data_directory(directory)
+    folder, parcel, record = place / name, place / f"{name}.zip", _read_record(place / f"{name}.lock.json")
+    if folder.is_dir() and not force:
+        if demanded is not None and record.get("sha256") != demanded:
+            raise DataError(
+                f"{folder} is there, and was not made from a file with the SHA-256 {demanded}; give --force to download "
+                "it again."
+            )
+        verify(folder)
+        return folder
+    place.mkdir(parents=True, exist_ok=True)
+    by_hand = parcel.is_file() and not force
+    if not by_hand:
+        try:
+            download(address, parcel, timeout=timeout, retries=retries, pause=pause, progress=progress)
+        except DataError as error:
+            raise DataError(_advice(str(error), name, address, parcel)) from error
+    found = sha256(parcel)
+    expected = record.get("sha256") if demanded is None else demanded
+    if expected is not None and found != expected:
+        if not by_hand:
+            parcel.unlink()
+        who = "was demanded" if demanded is not None else f"was recorded in {name}.lock.json at the first download"
+        raise DataError(
+            f"{name}.zip has the SHA-256 {found}, but {expected} {who}; if you trust the new file, give --sha256 {found}."
+        )
+    _place(parcel, folder, name, {"url": "a file put there by hand" if by_hand else address, "sha256": found})
+    if not by_hand:
+        parcel.unlink()
+    return folder
+
+
+def verify(folder: pathlib.Path) -> None:
+    """Raises `DataError` if the files of a data set are not those that came with the first download. What was not
+    downloaded by `fetch` is believed."""
+    record = _read_record(folder.with_name(f"{folder.name}.lock.json"))
+    for file, checksum in record.get("files", {}).items():
+        path = folder / file
+        if not path.is_file() or sha256(path) != checksum:
+            what = "is not the file that was downloaded" if path.is_file() else "is missing"
+            raise DataError(f"{path} {what}; lrcssm data fetch {folder.name} --force gets it again.")
+
+
+def close(name: str, names: Any) -> str:
+    """What to say after a name that does not exist: those that are like it, or nothing."""
+    lower = {one.lower(): one for one in names}
+    found = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(lower[one] for one in found)}?" if found else ""
+
+
+def _address(url: str, name: str) -> str:
+    if "{name}" in url:
+        address = url.replace("{name}", name)
+    else:
+        address = url if url.endswith(".zip") else f"{url.rstrip('/')}/{name}.zip"
+    check_url(address)
+    return address
+
+
+def _advice(sentence: str, name: str, address: str, parcel: pathlib.Path) -> str:
+    """The sentence of a failed download, and what can be done about it."""
+    if name not in NAMES and " 404 " in sentence:
+        return sentence.rstrip(".") + (close(name, NAMES) or "; lrcssm data list --all shows the names that are known.")
+    return (
+        f"{sentence.rstrip('.')}; try later, give another --url, or get {address} by other means, put it at {parcel} and "
+        "give the same command again."
+    )
+
+
+def _place(parcel: pathlib.Path, folder: pathlib.Path, name: str, record: dict[str, Any]) -> None:
+    """Unpacks beside the destination, then puts the folder in its place and writes down what is in it."""
+    fresh = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder.parent))
+    try:
+        files = unpack(parcel, fresh, name)
+        fresh.chmod(0o755)  # a temporary directory is for its owner alone
+        record |= {
+            "bytes": parcel.stat().st_size,
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "files": {file: sha256(fresh / file) for file in files},
+        }
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    draft = folder.with_name(f".{name}.lock.json")
+    draft.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    os.replace(draft, folder.with_name(f"{name}.lock.json"))
+
+
+def _read_record(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        files = record.get("files", {})
+        good = isinstance(record["sha256"], str) and all(pathlib.PurePath(file).name == file for file in files)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        good, record = False, {}
+    if not good:
+        raise DataError(f"{path} is damaged; delete it if you trust the data beside it.")
+    return record

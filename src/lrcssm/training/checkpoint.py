@@ -1,0 +1,151 @@
+"""Checkpoints: everything that a run needs to go on, in one file, and the one before it.
+
+A checkpoint belongs to one run: its header holds what the run is made of (model, data, training, solver), and another run
+is refused by name. It is written beside its place and then put there, so it is there as a whole or not at all; if it is
+damaged afterwards, the one before it is used.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import time
+import warnings
+import zlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Cases
+from ..engine import Solver
+from ..files import FileError, named_leaves, read_arrays, write_arrays
+from ..models import SequenceModel
+from .config import TrainingConfig
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used; its text says why."""
+
+
+@dataclasses.dataclass
+class Checkpoint:
+    """Where a run keeps its progress.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `run`: what the run is made of; see `identity`.
+    - `seconds`: the least time between two writings.
+    """
+
+    path: str | os.PathLike[str]
+    run: dict[str, Any]
+    seconds: float = 1.0
+    written: float = -np.inf
+
+    @property
+    def previous(self) -> pathlib.Path:
+        """Where the one before it is kept."""
+        path = pathlib.Path(self.path)
+        return path.with_name(path.name + ".previous")
+
+    def write(self, progress: Any, *, final: bool) -> None:
+        """Writes the progress, unless that was done a moment ago and this is not the end."""
+        now = time.monotonic()
+        if not final and now - self.written < self.seconds:
+            return
+        facts = {
+            name: getattr(progress, name) for name in ("score", "best_step", "stale", "over")
+        } | {"history": [_clean(dataclasses.asdict(epoch)) for epoch in progress.history]}  # fmt: skip
+        path = pathlib.Path(self.path)
+        if path.exists():
+            os.replace(path, self.previous)
+        arrays = {name: np.asarray(leaf) for name, leaf in named_leaves((progress.state, progress.best)).items()}
+        write_arrays(path, {"kind": "checkpoint", "run": self.run, "facts": facts}, arrays)
+        self.written = now
+
+    def read(self, empty: Any) -> tuple[Any, dict[str, Any]] | None:
+        """The progress that was written last, in the shape of `empty`, and its facts; `None` if there is none."""
+        complaints = []
+        for path in (pathlib.Path(self.path), self.previous):
+            if not path.exists():
+                continue
+            try:
+                header, arrays = read_arrays(path, kind="checkpoint")
+                found = (
+                    self._filled(path, empty, arrays),
+                    header["facts"] | {"history": [_restore(epoch) for epoch in header["facts"]["history"]]},
+                )
+            except (FileError, KeyError, TypeError) as error:
+                complaints.append(str(error))
+                continue
+            self._compare(path, header["run"])
+            if complaints:
+                warnings.warn(f"{complaints[0]} The checkpoint before it, {path}, is used instead.", stacklevel=3)
+            return found
+        if complaints:
+            raise CheckpointError(
+                f"{complaints[0]} There is no other checkpoint to go on from; start again without resuming."
+            )
+        return None
+
+    def _filled(self, path: pathlib.Path, empty: Any, arrays: dict[str, np.ndarray]) -> Any:
+        wanted = named_leaves((empty.state, empty.best))
+        if {name: np.shape(leaf) for name, leaf in wanted.items()} != {name: a.shape for name, a in arrays.items()}:
+            raise FileError(f"{path} does not hold the arrays of this run.")
+        leaves = [jnp.asarray(arrays[name], leaf.dtype) for name, leaf in wanted.items()]
+        state, best = jax.tree.unflatten(jax.tree.structure((empty.state, empty.best)), leaves)
+        return dataclasses.replace(empty, state=state, best=best)
+
+    def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
+        for name, mine in self.run.items():
+            if other.get(name) != mine:
+                raise CheckpointError(
+                    f"{path} belongs to another run: its {name} is {_short(other.get(name), mine)}; give the same again "
+                    "to go on with it, or another folder to start anew."
+                )
+
+
+def identity(
+    model: SequenceModel, train: Cases, validation: Cases | None, config: TrainingConfig, solver: Solver
+) -> dict[str, Any]:
+    """What a run is made of, as JSON can hold it: where it starts, what it sees, and how it goes on."""
+    start = zlib.crc32(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(model)))
+    return {
+        "model": json.loads(model.config.to_json()),
+        "start": start,
+        "training": dataclasses.asdict(config),
+        "solver": repr(solver),
+        "training data": fingerprint(train),
+        "validation data": None if validation is None else fingerprint(validation),
+    }
+
+
+def fingerprint(cases: Cases) -> str:
+    """A few letters and digits that are others for other data."""
+    crc = zlib.crc32(repr([one.shape for one in cases.series]).encode())
+    for parts in (cases.series, cases.valid, cases.dt, cases.targets):
+        for one in () if parts is None else parts:
+            crc = zlib.crc32(np.ascontiguousarray(one).tobytes(), crc)
+    return f"{len(cases)} cases, {crc:08x}"
+
+
+def _short(theirs: Any, mine: Any) -> str:
+    """What differs, not everything."""
+    if isinstance(theirs, dict) and isinstance(mine, dict):
+        odd = {k: theirs.get(k) for k in {**theirs, **mine} if theirs.get(k) != mine.get(k)}
+        name, value = next(iter(odd.items()))
+        return f"{name}={value!r}, not {mine.get(name)!r}"
+    return f"{theirs!r}, not {mine!r}"
+
+
+def _clean(epoch: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN."""
+    scores = {name: value if np.isfinite(value) else None for name, value in epoch["scores"].items()}
+    return epoch | {"scores": scores}
+
+
+def _restore(epoch: dict[str, Any]) -> dict[str, Any]:
+    return epoch | {"scores": {name: np.nan if value is None else value for name, value in epoch["scores"].items()}}

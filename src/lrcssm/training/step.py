@@ -1,0 +1,71 @@
+"""One step of training, compiled once for each shape of batch and model."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from ..engine import Solver
+from ..models import SequenceModel, trainable
+from .config import Knobs
+from .metrics import losses
+
+
+class TrainState(eqx.Module):
+    """Everything that a step changes."""
+
+    model: SequenceModel
+    average: SequenceModel
+    optimiser: Any
+    step: Array
+
+    @classmethod
+    def start(cls, model: SequenceModel, knobs: Knobs) -> "TrainState":
+        learned = eqx.filter(model, trainable(model))
+        return cls(model, model, knobs.optimiser().init(learned), jnp.zeros((), jnp.int32))
+
+
+@eqx.filter_jit
+def train_step(
+    state: TrainState, batch: tuple[Any, ...], knobs: Knobs, key: PRNGKeyArray, solver: Solver
+) -> tuple[TrainState, Array, Array, Array]:
+    """A batch's gradient and what Adam makes of it.
+
+    **Arguments:**
+
+    - `state`: before the step.
+    - `batch`: inputs, mask, dt, targets and weights.
+    - `knobs`, `key`, `solver`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
+
+    **Returns:**
+
+    The state after the step, the loss, the mean number of the solvers' iterations and the worst of their statuses.
+    """
+    inputs, mask, dt, targets, weights = batch
+    chosen = trainable(state.model)
+    learned, rest = eqx.partition(state.model, chosen)
+    now = jax.random.fold_in(key, state.step)
+
+    def total(learned):
+        model = eqx.combine(learned, rest)
+        # A solve that fails is found out at the next look: an error inside compiled code would cost every step.
+        outputs, _, solutions = model.run(inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False)
+        each = losses(model, outputs, targets, mask, knobs.label_smoothing)
+        count = jnp.mean(jnp.stack([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions]))
+        worst = jnp.max(jnp.stack([jnp.max(one.status) for one in solutions]))
+        return jnp.sum(weights * each) / jnp.maximum(jnp.sum(weights), 1e-9), (count, worst)
+
+    (value, (count, worst)), gradient = eqx.filter_value_and_grad(total, has_aux=True)(learned)
+    gradient = jax.tree.map(jnp.conj, gradient)  # of a complex number JAX gives the conjugate of the ascent
+    updates, memory = knobs.optimiser().update(gradient, state.optimiser, learned)
+    rate = knobs.rate(state.step)
+    learned = jax.tree.map(lambda p, u: p - rate.astype(p.real.dtype) * u, learned, updates)
+    # Early on the average forgets faster, so that it does not remember the first weights.
+    number = state.step.astype(rate.dtype) + 1
+    decay = jnp.minimum(knobs.ema, number / (number + 10))
+    mix = lambda a, b: decay.astype(b.real.dtype) * a + (1 - decay).astype(b.real.dtype) * b
+    average = jax.tree.map(mix, eqx.filter(state.average, chosen), learned)
+    new = TrainState(eqx.combine(learned, rest), eqx.combine(average, rest), memory, state.step + 1)
+    return new, value, count, worst
