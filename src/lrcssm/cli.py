@@ -1,4 +1,4 @@
-"""The command line: `lrcssm benchmark engine`, `lrcssm benchmark cells`, `lrcssm info`, `lrcssm --version`.
+"""The command line: `lrcssm train`, `evaluate`, `predict`, `data`, `benchmark`, `info` and `lrcssm --version`.
 
 A command is a dataclass: its fields are the options, its docstrings their help, and its method `run` does the work. To
 add one, write it beside what it runs and name it in `COMMANDS`. Defining it must import nothing heavy; `run` may.
@@ -21,6 +21,7 @@ import tyro
 import lrcssm
 
 from .benchmark import CellsBenchmark, EngineBenchmark
+from .runs import Evaluate, Predict, Train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,9 @@ class Info:
 
 
 COMMANDS: dict[str, Any] = {
+    "train": Train,
+    "evaluate": Evaluate,
+    "predict": Predict,
     "info": Info,
     "benchmark": {"": "Measure speed and memory.", "engine": EngineBenchmark, "cells": CellsBenchmark},
 }
@@ -82,8 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return parsed
         parsed.run()
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        code = _fail("interrupted.", 130)
+    except KeyboardInterrupt as stop:
+        code = _fail(str(stop) or "interrupted.", 130)
         if argv is None:
             # Python would wait for threads that compile, which nothing can interrupt.
             os._exit(code)
@@ -173,7 +177,9 @@ def _explain(error: Exception) -> str | None:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     raised_here = trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("lrcssm")
-    if type(error).__module__.startswith("lrcssm") or (isinstance(error, ValueError) and raised_here):
+    if type(error).__module__.startswith("lrcssm") or (
+        isinstance(error, (ValueError, ArithmeticError)) and raised_here
+    ):
         return str(error)
     return None
 

@@ -17,8 +17,8 @@ import os
 import pathlib
 import tempfile
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
 
 import equinox as eqx
 import jax
@@ -60,6 +60,14 @@ def save(path: str | os.PathLike[str], model: SequenceModel, *, metadata: Mappin
     arrays = named_leaves(model)
     header = {"kind": "model", "config": json.loads(model.config.to_json()), "metadata": dict(metadata or {})}
     write_arrays(path, header, {name: np.asarray(array) for name, array in arrays.items()})
+
+
+def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The `metadata` that was given to `save`."""
+    found = read_arrays(path, kind="model")[0].get("metadata")
+    if not isinstance(found, dict):
+        raise FileError(f"{path} does not describe a model: its metadata is not a JSON object.")
+    return found
 
 
 def load(path: str | os.PathLike[str]) -> SequenceModel:
@@ -122,16 +130,28 @@ def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], arrays
         offset += len(raw)
         chunks.append(raw)
     text = json.dumps({"format": FORMAT, **header, "arrays": entries}, allow_nan=False).encode()
+    with atomic(target) as file:
+        file.write(_MAGIC + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little") + text)
+        for chunk in chunks:
+            file.write(chunk)
+
+
+@contextlib.contextmanager
+def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to that takes its place when all is written, or never does."""
+    target = pathlib.Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target} cannot be written: its directory does not exist.")
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(8, "little") + text)
-            for chunk in chunks:
-                file.write(chunk)
+            yield file
             file.flush()
             os.fsync(file.fileno())
+        # A temporary file is its owner's alone; what takes its place has the rights that any new file has.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
         os.replace(name, target)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -32,6 +32,8 @@ class Dataset:
     - `times`: when each step was measured, `(time,)` for each case and increasing, or `None` for equal steps.
     - `channel_names`: as many as there are channels, or `None`.
     - `about`: one paragraph: where it is from, and the best score that is possible if that is known.
+    - `index`, `total`: for a part of a data set that the paper's experiments used: which position each case has in the
+        order that they permute, and how many there are in all; see `paper_parts`.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Dataset:
     times: tuple[np.ndarray, ...] | None = None
     channel_names: tuple[str, ...] | None = None
     about: str = ""
+    index: np.ndarray | None = None
+    total: int | None = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -70,7 +74,7 @@ class Dataset:
         - `seed`: of what is drawn at random: all parts (70, 15 and 15 %), or only the validation part (a fifth of the
             training cases) if the source has a test part but none for validation. Classes keep their shares.
         - `missing`: as for `Cases.of`.
-        - `split`: one of your own, e.g. `paper_split(len(dataset), seed)`.
+        - `split`: one of your own, e.g. `paper_parts(dataset, seed)`.
         """
         chosen = self.complete_split(seed) if split is None else split
         cases = self.cases(missing)

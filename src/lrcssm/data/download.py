@@ -7,6 +7,7 @@ server whose file has changed sends all of it instead.
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 MOST_BYTES = 32 * 2**30
+_MOST_ATTEMPTS = 200
 _BLOCK = 2**18
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 
@@ -54,25 +56,26 @@ def download(
     part = target.with_name(target.name + ".part")
     with _alone(part):
         failures = 0
-        while True:
+        for attempt in itertools.count(1):
             before = part.stat().st_size
             try:
                 _attempt(url, part, timeout, progress)
                 break
             except _Interrupted as error:
                 failures = failures + 1 if part.stat().st_size <= before else 0
-                if failures > retries:
+                if failures > retries or attempt >= _MOST_ATTEMPTS:
                     kept = part.stat().st_size
-                    rest = f"; {kept:,} bytes are kept, and the same command goes on from there" if kept else ""
+                    rest = f" ({kept:,} bytes are kept, to go on from)" if kept else ""
                     raise DataError(f"{_host(url)} does not deliver {url}: {error}{rest}.") from error
                 time.sleep(pause * 2 ** max(failures - 1, 0))
-        os.replace(part, target)
-        _note(part).unlink(missing_ok=True)
+    os.replace(part, target)
+    _note(part).unlink(missing_ok=True)
 
 
 def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | None) -> None:
     """One connection; raises `_Interrupted` if another one may help."""
     import http.client
+    import ssl
     import urllib.error
     import urllib.request
 
@@ -108,7 +111,9 @@ def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | 
             raise _Interrupted(f"the connection ended after {done:,} of {total:,} bytes")
     except urllib.error.HTTPError as error:
         with error:
-            if error.code == 416:  # what we have does not fit what is there now, so start afresh
+            if error.code == 416:  # there is no byte after those that we have
+                if have and error.headers.get("Content-Range") == f"bytes */{have}":
+                    return
                 part.write_bytes(b"")
                 raise _Interrupted("it has another file than before") from error
             if error.code in _TRANSIENT:
@@ -120,7 +125,7 @@ def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | 
         raise _Interrupted("the connection ended too early") from error
     except http.client.HTTPException as error:
         raise _Interrupted(f"its answer is not HTTP ({type(error).__name__})") from error
-    except (TimeoutError, ConnectionError) as error:
+    except (TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise _Interrupted(f"the connection broke ({_reason(error)})") from error
 
 
@@ -133,7 +138,9 @@ def _redirects() -> Any:
 
         def redirect_request(self, req, fp, code, msg, headers, newurl):
             if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-                raise DataError(f"{_host(req.full_url)} redirects to {newurl}, which is not secure; give another --url.")
+                raise DataError(
+                    f"{_host(req.full_url)} redirects to {newurl}, which is not secure; give another --url."
+                )
             return super().redirect_request(req, fp, code, msg, headers, newurl)
 
     return Redirects()
@@ -195,7 +202,12 @@ def _alone(part: pathlib.Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise DataError(f"{part} is being written by another process; wait until that is done.") from error
-        yield
+        try:
+            yield
+        finally:
+            if not part.stat().st_size:
+                part.unlink()
+                _note(part).unlink(missing_ok=True)
 
 
 def check_url(url: str) -> None:

@@ -145,8 +145,8 @@ def oscillators(cases: int = 2000, length: int = 200, *, noise: float = 0.3, see
     return _dataset(
         "oscillators", 200, series, targets, classes=("0.50", "0.71", "1.00", "1.41"), times=tuple(times),
         channel_names=("displacement",),
-        about="Damped oscillators at irregular times: which of four frequencies? The best accuracy is 100 % (to well below "
-        f"one case in a thousand at noise {noise:g}; at most 0.3 there), with the times; chance is 25 %.",
+        about="Damped oscillators at irregular times: which of four frequencies? Chance is 25 %; with the times, and noise of "
+        f"up to 0.3 (here {noise:g}), the best accuracy is 100 %, to well below one case in a thousand.",
     )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def lorenz(cases: int = 1000, length: int = 500, *, noise: float = 0.5, seed: in
     """
     rng = _checked("lorenz", cases, length, 50, 1, seed)
     rho = rng.uniform(30, 50, cases)
-    state = rng.normal(size=(3, cases)) + [[1.0], [1.0], [25.0]]
+    state = rng.normal(size=(3, cases)) + np.array([[1.0], [1.0], [25.0]])
     step, warm = 0.01, 1000
     observed = np.empty((length, cases))
     for i in range(warm + 2 * length):

@@ -35,7 +35,9 @@ def unpack(parcel: pathlib.Path, folder: pathlib.Path, name: str) -> list[str]:
     if not zipfile.is_zipfile(parcel):
         with parcel.open("rb") as file:
             head = file.read(60)
-        what = "a web page" if head.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")) else "something else"
+        what = (
+            "a web page" if head.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")) else "something else"
+        )
         raise DataError(f"{parcel} is not a zip file but {what}; delete it, and check the name and the --url.")
     try:
         with zipfile.ZipFile(parcel) as archive:
@@ -65,7 +67,9 @@ def _check(parcel: pathlib.Path, members: list[zipfile.ZipInfo]) -> None:
             raise DataError(f"{parcel} is encrypted; unpack it by hand.")
     total, limit = sum(member.file_size for member in members), max(RATIO * parcel.stat().st_size, FREE)
     if total > limit:
-        raise DataError(f"{parcel} would inflate to {total:,} bytes; more than {limit:,} are not believed for its size.")
+        raise DataError(
+            f"{parcel} would inflate to {total:,} bytes; more than {limit:,} are not believed for its size."
+        )
 
 
 def _choose(parcel: pathlib.Path, members: list[zipfile.ZipInfo], name: str) -> dict[str, zipfile.ZipInfo]:

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..cells import ALL, Cell
@@ -65,8 +66,8 @@ class Block(eqx.Module):
         inputs = h if self.layout == "post-norm" else normalise(h)
         x, solution = run(self.cell, inputs, state, dt, mask)
         if self.back is not None:
-            turned = [a if a is None or jnp.ndim(a) == 0 else jnp.flip(a, 0) for a in (dt, mask)]
-            other, _ = run(self.back, jnp.flip(inputs, 0), None, *turned)
+            back = None if mask is None else jnp.flip(mask, 0)
+            other, _ = run(self.back, jnp.flip(inputs, 0), None, _backwards(dt, mask), back)
             x = jnp.concatenate([x, jnp.flip(other, 0)], -1)
         if self.layout == "pre-norm":
             h = h + dropout(self.mixer(x), self.dropout, key)
@@ -78,3 +79,17 @@ class Block(eqx.Module):
         else:
             h = normalise(dropout(self.mixer(x), self.dropout, key) + inputs)
         return h, solution
+
+
+def _backwards(dt: Any, mask: Array | None) -> Any:
+    """The time between steps when they are gone through from the last to the first: that of the next valid step, and 1 for
+    the last of them."""
+    if dt is None or jnp.ndim(dt) == 0:
+        return dt
+    length = dt.shape[0]
+    places = jnp.arange(length).reshape(-1, *(1,) * (dt.ndim - 1))
+    valid = jnp.broadcast_to(places if mask is None else jnp.where(mask, places, length), dt.shape)
+    here_or_later = lax.cummin(valid, reverse=True)
+    after = jnp.concatenate([here_or_later[1:], jnp.full_like(here_or_later[:1], length)])
+    found = jnp.take_along_axis(dt, jnp.minimum(after, length - 1), 0)
+    return jnp.flip(jnp.where(after < length, found, jnp.ones_like(found)), 0)

@@ -70,7 +70,7 @@ class TrainingConfig:
 
     def knobs(self) -> "Knobs":
         """The numbers that a training step takes."""
-        rise = max(1, int(self.warmup * self.steps))
+        rise = int(self.warmup * self.steps)
         fall = max(self.steps, rise + 1) if self.schedule == "cosine" else 0
         numbers = (self.learning_rate, rise, fall, self.weight_decay, self.clip, self.ema, self.label_smoothing)
         return Knobs(*(jnp.asarray(number, jnp.result_type(float)) for number in numbers))
@@ -93,7 +93,7 @@ class Knobs(eqx.Module):
         share = jnp.clip((step - self.rise) / jnp.maximum(self.fall - self.rise, 1), 0, 1)
         cosine = 0.01 + 0.99 * 0.5 * (1 + jnp.cos(jnp.pi * share))
         later = jnp.where(self.fall > 0, cosine, 1.0)
-        return self.learning_rate * jnp.minimum(step / self.rise, 1.0) * later
+        return self.learning_rate * jnp.minimum((step + 1) / jnp.maximum(self.rise, 1), 1.0) * later
 
     def optimiser(self) -> optax.GradientTransformation:
         """Clipping, Adam and decoupled weight decay; its updates are still to be multiplied by minus the rate."""

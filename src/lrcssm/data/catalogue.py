@@ -1,0 +1,235 @@
+"""Data sets by name: built in, synthetic, or in the data directory; and files by their path."""
+
+import dataclasses
+import errno
+import os
+import pathlib
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from . import archive, problems, synthetic
+from .bundled import digits_dataset
+from .dataset import Dataset
+from .download import DataError
+from .splits import Split
+
+SUFFIXES = (".npz", ".ts", ".arff", ".csv")
+"""What the names of readable files end in; `.gz` may follow."""
+
+BUILT_IN = {"digits": digits_dataset}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A line of the catalogue; numbers that are not known without reading the data are `None`.
+
+    **Attributes:**
+
+    - `where`: `"built in"`, `"synthetic"`, `"directory"`, or `"archive"` if it would have to be fetched.
+    """
+
+    name: str
+    where: str
+    cases: int | None = None
+    length: int | None = None
+    channels: int | None = None
+    classes: int | None = None
+
+
+def directory(given: str | os.PathLike[str] | None = None) -> pathlib.Path:
+    """Where data sets are kept: as given, else `$LRCSSM_DATA`, else the user's cache directory."""
+    if given is not None:
+        return pathlib.Path(given).expanduser()
+    if named := os.environ.get("LRCSSM_DATA"):
+        return pathlib.Path(named).expanduser()
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification wants relative paths to be ignored.
+    return (cache if cache.is_absolute() else pathlib.Path.home() / ".cache") / "lrcssm" / "data"
+
+
+def load(source: str | os.PathLike[str], *, directory: str | os.PathLike[str] | None = None) -> Dataset:
+    """Reads a data set: one of this package, one of the data directory, or a file or folder of yours.
+
+    ```python
+    from lrcssm.data import load
+
+    dataset = load("adding:100")  # synthetic, 100 steps
+    print(dataset.about)
+    train, validation, test = dataset.parts()
+    ```
+
+    **Arguments:**
+
+    - `source`: `"digits"`; the name of a generator in `lrcssm.data.synthetic`, also with a length as in
+        `"adding:4000"`; a name in the data directory, for a file `NAME.npz`, `NAME.ts` and so on, a folder `NAME`, or
+        `NAME_TRAIN.*` with `NAME_TEST.*`; or a path. Of the first two a file of the same name is reached by `./digits`.
+    - `directory`: the data directory; `$LRCSSM_DATA` if not given, or a directory in the user's cache.
+    """
+    from .readers import read
+
+    text = os.fspath(source)
+    if isinstance(source, str):
+        if text in BUILT_IN:
+            return BUILT_IN[text]()
+        kind, colon, length = text.partition(":")
+        if kind in synthetic.KINDS:
+            return _synthesise(kind, length if colon else None)
+    if isinstance(source, os.PathLike) or _is_path(text):
+        path = pathlib.Path(text).expanduser()
+        if not path.exists():
+            hint = "it does not exist; give a file, a folder, or a name of lrcssm data list"
+            raise FileNotFoundError(errno.ENOENT, hint, text)
+        return read(path)
+    return _from_directory(text, _directory(directory))
+
+
+_directory = directory  # within `load` the name is that of an argument
+
+
+def names(directory: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+    """The names that `load` knows now, without those that would have to be fetched first."""
+    return tuple(entry.name for entry in entries(directory) if entry.where != "archive")
+
+
+def entries(directory: str | os.PathLike[str] | None = None) -> Iterator[Entry]:
+    """All that there is, what can be fetched last."""
+    yield Entry("digits", "built in", 1797, 64, 1, 10)
+    for name, kind in synthetic.KINDS.items():
+        yield Entry(name, "synthetic", kind.cases, kind.length, kind.channels, kind.classes)
+    found = _found(_directory(directory))
+    for name in found:
+        yield Entry(name, "directory", *_peek(name, found[name]))
+    for name in problems.NAMES:
+        if name not in found:
+            yield Entry(name, "archive", *problems.MULTIVARIATE.get(name, ()))
+
+
+def _is_path(text: str) -> bool:
+    separators = {os.sep, os.altsep or os.sep}
+    return any(mark in text for mark in separators) or _stem(text) != text or os.path.exists(text)
+
+
+def _stem(file: str) -> str:
+    """The name of a file without what says its format, or all of it if it is not a format that we read."""
+    bare = file.removesuffix(".gz")
+    suffix = next((suffix for suffix in SUFFIXES if bare.lower().endswith(suffix)), None)
+    return file if suffix is None else bare[: -len(suffix)]
+
+
+def _synthesise(kind: str, length: str | None) -> Dataset:
+    if length is None:
+        return synthetic.KINDS[kind].make()
+    if not (length.isascii() and length.isdecimal() and len(length) < 16):
+        raise DataError(
+            f"{kind}:{length} is not a data set; give a number of steps after the colon, as in {kind}:1000."
+        )
+    return synthetic.KINDS[kind].make(length=int(length))
+
+
+def _found(place: pathlib.Path) -> dict[str, list[pathlib.Path]]:
+    """The data sets of a directory by name, each with what it consists of: one file or folder, or several parts."""
+    if not place.is_dir():
+        return {}
+    found: dict[str, list[pathlib.Path]] = {}
+    for path in sorted(place.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            # A folder that holds nothing for us is none of our business.
+            if any(_stem(child.name) != child.name or child.is_dir() for child in path.iterdir()):
+                found.setdefault(path.name, []).insert(0, path)
+        elif (stem := _stem(path.name)) != path.name:
+            name = stem.removesuffix("_TRAIN").removesuffix("_TEST")
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def _from_directory(name: str, place: pathlib.Path) -> Dataset:
+    from .readers import read
+
+    found = _found(place)
+    if name not in found:
+        known = {one.lower(): one for one in problems.NAMES}
+        if name.lower() in known:
+            raise DataError(
+                f"{known[name.lower()]} is not in {place}; lrcssm data fetch {known[name.lower()]} gets it from the archive."
+            )
+        like = problems.close(name, dict.fromkeys([*BUILT_IN, *synthetic.KINDS, *found, *problems.NAMES]))
+        raise DataError(
+            f"{name!r} is neither a file nor a data set in {place}{like or '; lrcssm data list shows what there is'}."
+        )
+    paths = found[name]
+    whole = [path for path in paths if path.is_dir() or _stem(path.name) == name]
+    if whole:
+        # A folder comes first, and one format is as good as another.
+        chosen = min(whole, key=lambda path: -1 if path.is_dir() else SUFFIXES.index(_suffix(path)))
+        if chosen.is_dir():
+            archive.verify(chosen)
+        return dataclasses.replace(read(chosen), name=name)
+    suffix = min((_suffix(path) for path in paths), key=SUFFIXES.index)
+    parts = {_stem(path.name).rpartition("_")[2]: path for path in paths if _suffix(path) == suffix}
+    datasets = {part: read(path) for part, path in sorted(parts.items(), reverse=True)}
+    if len(datasets) == 1:
+        ((part, dataset),) = datasets.items()
+        word = "training" if part == "TRAIN" else "test"
+        return dataclasses.replace(dataset, name=name, about=f"{dataset.about} Only the {word} part is here.".strip())
+    return _join(name, datasets["TRAIN"], datasets["TEST"])
+
+
+def _join(name: str, train: Dataset, test: Dataset) -> Dataset:
+    """Two parts as one data set, with the split that they are."""
+    if train.task != test.task or train.series[0].shape[1] != test.series[0].shape[1]:
+        raise DataError(
+            f"{name}_TRAIN ({train.task}, {train.series[0].shape[1]} channels) and {name}_TEST ({test.task}, "
+            f"{test.series[0].shape[1]} channels) do not belong together; put only parts of one data set there."
+        )
+    targets, classes = None, None
+    if train.targets is not None and test.targets is not None:
+        targets = np.concatenate([train.targets, test.targets])
+    if train.classes is not None and test.classes is not None:
+        classes = (*train.classes, *(one for one in test.classes if one not in train.classes))
+        place = np.array([classes.index(one) for one in test.classes])
+        targets = np.concatenate([np.asarray(train.targets), place[np.asarray(test.targets)]])
+    nowhere = np.arange(0)
+    cut, end = len(train), len(train) + len(test)
+    return Dataset(
+        name=name,
+        series=(*train.series, *test.series),
+        targets=targets,
+        classes=classes,
+        split=Split(np.arange(cut), nowhere, np.arange(cut, end)),
+        times=None if train.times is None or test.times is None else (*train.times, *test.times),
+        channel_names=train.channel_names,
+        about=train.about,
+    )
+
+
+def _peek(name: str, paths: list[pathlib.Path]) -> tuple[int | None, ...]:
+    """Cases, length, channels and classes as far as they can be had at once: from the archive's table for a folder, from
+    the headers of the arrays for a file of numpy."""
+    if paths[0].is_dir():
+        return problems.MULTIVARIATE.get(name, ())
+    if len(paths) > 1 or _suffix(paths[0]) != ".npz" or paths[0].suffix == ".gz":
+        return ()
+    shapes = {}
+    try:
+        with zipfile.ZipFile(paths[0]) as file:
+            for key in ("X", "classes"):
+                if f"{key}.npy" in file.namelist():
+                    with file.open(f"{key}.npy") as array:
+                        read = {
+                            (1, 0): np.lib.format.read_array_header_1_0,
+                            (2, 0): np.lib.format.read_array_header_2_0,
+                        }
+                        shapes[key] = read[np.lib.format.read_magic(array)](array)[0]
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        return ()
+    size = (*shapes.get("X", ()), 1, None)[:3] if len(shapes.get("X", ())) in (2, 3) else (None,) * 3
+    return (*size, *shapes.get("classes", (None,))[:1])
+
+
+def _suffix(path: pathlib.Path) -> str:
+    return path.name.removesuffix(".gz")[len(_stem(path.name)) :].lower()

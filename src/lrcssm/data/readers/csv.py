@@ -1,0 +1,227 @@
+"""`.csv`, long (a row for each step) or wide (a row for each case)."""
+
+import csv
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...files import FileError
+from .raw import Raw
+from .source import Problem, at, lines, listed, shown
+from .values import increasing, is_number, moments, numbers
+
+ROLES = {
+    "case": ("case", "id", "series", "sample", "case_id"),
+    "time": ("time", "t", "timestamp", "step"),
+    "target": ("target", "label", "class", "y"),
+}
+_AT_ONCE = 4096
+
+
+@dataclasses.dataclass
+class _Table:
+    """Rows under a header: text of the columns that have a role, numbers of all others."""
+
+    roles: dict[str, int]
+    names: tuple[str, ...]
+    values: np.ndarray
+    special: dict[str, list[str]]
+    lines: list[int]
+
+
+def read_csv(path: pathlib.Path) -> Raw:
+    """Reads a file of many cases."""
+    rows = _rows(path)
+    number, first = next(rows)
+    if len(first) < 2:
+        raise FileError(
+            f"{path}, line {number}: there is only one column; expected one row for each case with its values, or columns "
+            f"for the case, the time and the channels ({_looked_for()})."
+        )
+    with at(path, number):
+        if not _is_header(first):
+            return _bare(path, number, first, rows)
+    table = _table(path, number, first, rows)
+    special = table.special
+    repeated = "case" in special and len(set(special["case"])) < len(table.lines)
+    name = path.name.split(".")[0]
+    if "time" in special or repeated:
+        return _long(path, table, name)
+    return Raw(name, list(table.values[:, :, None]), special.get("target"), guess=True)
+
+
+def read_one_csv(path: pathlib.Path) -> Raw:
+    """Reads a file of one case: rows are steps and columns are channels, with a time column or not."""
+    rows = _rows(path)
+    number, first = next(rows)
+    names = None
+    if all(map(is_number, first)):
+        table = _table(path, number, [str(i) for i in range(len(first))], _chain(number, first, rows), roles={})
+    else:
+        table = _table(path, number, first, rows)
+        names = table.names
+        for role in ("case", "target"):
+            if role in table.roles:
+                raise FileError(
+                    f"{path}, line {number}: there is a column {shown(first[table.roles[role]])}, but the file is a single "
+                    "case of the class its folder names; leave that column out."
+                )
+    raw = _long(path, table, path.name.split(".")[0])
+    return dataclasses.replace(raw, labels=None, channel_names=names)
+
+
+def _rows(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, each with its line; never none."""
+    text = lines(path)
+    start = next(line for line in text if line.strip())
+    delimiter = next((mark for mark in (",", ";", "\t") if mark in start), ",")
+    reader = csv.reader((line + "\n" for line in text), delimiter=delimiter, strict=True, skipinitialspace=True)
+    found = False
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                found = True
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise FileError(
+            f"{path}, line {reader.line_num}: its quotes or columns cannot be told apart ({error})."
+        ) from None
+    if not found:
+        raise FileError(f"{path} is empty: all its cells are.")
+
+
+def _chain(number, first, rows):
+    yield number, first
+    yield from rows
+
+
+def _is_header(row: Sequence[str]) -> bool:
+    """Words only; or with a known word beside counted columns, as 0, 1, 2, label."""
+    words = [i for i, cell in enumerate(row) if not is_number(cell)]
+    if len(words) == len(row):
+        return True
+    known = {name for names in ROLES.values() for name in names}
+    counted = [cell.strip() for i, cell in enumerate(row) if i not in words]
+    if counted in ([str(i + start) for i in range(len(counted))] for start in (0, 1)) and any(
+        row[i].strip().casefold() in known for i in words
+    ):
+        return True
+    if len(words) > 1 or (words and words[0] not in (0, len(row) - 1)):
+        raise Problem(
+            f"it is neither a header nor numbers with one target at an end ({listed(row[i] for i in words)} are no "
+            f"numbers); name the columns in a header ({_looked_for()})."
+        )
+    return False
+
+
+def _looked_for() -> str:
+    return "; ".join(f"{role}: {', '.join(names)}" for role, names in ROLES.items())
+
+
+def _bare(path: pathlib.Path, number: int, first: list[str], rows: Iterator[tuple[int, list[str]]]) -> Raw:
+    """Wide, without a header: the target is the column at an end that is not a number, if there is one."""
+    place = next((i for i in (0, -1) if not is_number(first[i])), None)
+    series, labels = [], []
+    for line, row in _chain(number, first, rows):
+        with at(path, line):
+            if len(row) < 2:
+                raise Problem("it has only one cell; expected a case with its values.")
+            if place is not None:
+                labels.append(row.pop(place).strip())
+                if not labels[-1]:
+                    raise Problem("its target is missing; leave such cases out.")
+            series.append(numbers(row, blank=True)[:, None])
+    return Raw(path.name.split(".")[0], series, None if place is None else labels, guess=place is not None)
+
+
+def _table(path, number, header, rows, roles=None) -> _Table:
+    with at(path, number):
+        roles = _roles(header) if roles is None else roles
+    plain = [i for i in range(len(header)) if i not in roles.values()]
+    if not plain:
+        raise FileError(f"{path}, line {number}: no column is left for values; expected more than {listed(header)}.")
+    parts, special, where = [], {role: [] for role in roles}, []
+    waiting: list[list[str]] = []
+
+    def convert():
+        cells = [row[i] for row in waiting for i in plain]
+        try:
+            parts.append(numbers(cells, blank=True).reshape(-1, len(plain)))
+        except Problem as problem:
+            row, column = divmod(problem.where, len(plain))
+            raise FileError(
+                f"{path}, line {where[len(where) - len(waiting) + row]}: in column {shown(header[plain[column]])} "
+                f"{str(problem)[:-1]}, and name a column that holds no values as what it is ({_looked_for()})."
+            ) from None
+        waiting.clear()
+
+    for line, row in rows:
+        if len(row) != len(header):
+            raise FileError(
+                f"{path}, line {line}: it has {len(row)} cells where the first row has {len(header)}; leave cells empty "
+                "where values are missing."
+            )
+        for role, i in roles.items():
+            cell = row[i].strip()
+            if not cell:
+                raise FileError(f"{path}, line {line}: its {role} is missing; give one in every row.")
+            special[role].append(cell)
+        where.append(line)
+        waiting.append(row)
+        if len(waiting) >= _AT_ONCE:
+            convert()
+    convert()
+    if not where:
+        raise FileError(f"{path} holds a header and no rows; there must be at least one case.")
+    return _Table(roles, tuple(header[i].strip() for i in plain), np.concatenate(parts), special, where)
+
+
+def _roles(header: Sequence[str]) -> dict[str, int]:
+    roles = {}
+    for role, names in ROLES.items():
+        found = [i for i, cell in enumerate(header) if cell.strip().casefold() in names]
+        if len(found) > 1:
+            raise Problem(f"{listed(header[i] for i in found)} could all be the {role}; rename all but one.")
+        if found:
+            roles[role] = found[0]
+    return roles
+
+
+def _long(path: pathlib.Path, table: _Table, name: str) -> Raw:
+    """Rows by case, and those of a case by time."""
+    count = len(table.lines)
+    place: dict[str, int] = {}
+    codes = np.array([place.setdefault(one, len(place)) for one in table.special.get("case", [""] * count)])
+    times = None
+    if "time" in table.special:
+        try:
+            times = moments(table.special["time"])
+        except Problem as problem:
+            raise FileError(f"{path}, line {table.lines[problem.where]}: {problem}") from None
+    order = np.lexsort((np.arange(count) if times is None else times, codes))
+    groups = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    labels = None
+    if "target" in table.special:
+        given = table.special["target"]
+        labels = [given[group[0]] for group in groups]
+        for label, group in zip(labels, groups, strict=True):
+            for i in group:
+                if given[i] != label:
+                    raise FileError(
+                        f"{path}, line {table.lines[i]}: the target is {shown(given[i])} here and {shown(label)} in "
+                        "another row of the same case; a case has one target."
+                    )
+    stamps = None
+    if times is not None:
+        stamps = [times[group] for group in groups]
+        for stamp, group in zip(stamps, groups, strict=True):
+            if not increasing(stamp):
+                i = group[np.flatnonzero(np.diff(stamp) <= 0)[0] + 1]
+                raise FileError(
+                    f"{path}, line {table.lines[i]}: this time occurs twice in its case; give each step once, and name "
+                    f"the case in a column if there are several ({', '.join(ROLES['case'])})."
+                )
+    series = [table.values[group] for group in groups]
+    return Raw(name, series, labels, guess=labels is not None, times=stamps, channel_names=table.names)

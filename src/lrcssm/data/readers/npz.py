@@ -1,0 +1,203 @@
+"""`.npz`, several arrays in a zip archive, read without numpy's own reader: no pickle, and no size that is only claimed."""
+
+import math
+import pathlib
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...files import FileError
+from ..splits import Split
+from .raw import Raw
+from .source import limit, shown, too_large
+from .values import increasing
+
+_KEYS = (
+    "X", "stream", "T", "C", "shift", "y", "classes", "index", "n_total", "lengths", "times", "split", "channel_names",
+)  # fmt: skip
+_MOST_CASES = 10**7
+_DTYPE = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?(?:[biuf]\d{1,2}|[US]\d{1,9}|M8\[\w{1,2}\]))['"]""")
+_ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
+_SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([\d,\s]{0,200})\)""")
+
+
+def read_npz(path: pathlib.Path) -> Raw:
+    """Reads one file; what its keys mean is in the documentation, "What data may look like"."""
+    arrays = _arrays(path)
+    series = _values(path, _take(path, arrays))
+    cases, longest, channels = series.shape
+    lengths = _whole(path, arrays, "lengths", (cases,), 1, longest)
+    times = _times(path, arrays, cases, longest)
+    parts = list(series)
+    if lengths is not None:
+        parts = [one[:n] for one, n in zip(parts, lengths, strict=True)]
+        times = None if times is None else [one[:n] for one, n in zip(times, lengths, strict=True)]
+    if times is not None and not all(np.isfinite(one).all() and increasing(one) for one in times):
+        raise FileError(
+            f"{path} has times that are not finite or do not increase; sort the steps of each case by time."
+        )
+    total = _whole(path, arrays, "n_total", (), cases, _MOST_CASES)
+    index = _whole(path, arrays, "index", (cases,), 0, _MOST_CASES if total is None else int(total) - 1)
+    if index is not None and len(np.unique(index)) < cases:
+        raise FileError(f"{path} has an index that names a position twice; each case needs its own.")
+    if index is not None and total is None:
+        raise FileError(f"{path} has an index but no n_total; say of how many cases these are some.")
+    split = _whole(path, arrays, "split", (cases,), 0, 2)
+    labels, classes, guess = _labels(path, arrays, cases)
+    names = arrays.get("channel_names")
+    if names is not None and (names.dtype.kind != "U" or names.shape != (channels,)):
+        raise FileError(
+            f"{path} has {channels} channels and channel_names of shape {names.shape}; give one text for each."
+        )
+    odd = f"It has more channels ({channels}) than steps ({longest}); X is (cases, time, channels), in this order."
+    return Raw(
+        path.name.split(".")[0],
+        parts,
+        labels,
+        classes,
+        guess=guess,
+        times=times,
+        channel_names=None if names is None else tuple(map(str, names)),
+        index=index,
+        total=None if total is None else int(total),
+        split=None if split is None else Split(*(np.flatnonzero(split == part) for part in range(3))),
+        padded=lengths is None,
+        about=odd if channels > longest else "",
+    )
+
+
+def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """The arrays that mean something here, none larger than it says, nor together larger than the file excuses."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
+            wanted = {key: members[key] for key in _KEYS if key in members}
+            if sum(one.file_size for one in wanted.values()) > limit(path):
+                raise too_large(path)
+            return {key: _array(path, archive, key, one) for key, one in wanted.items()}
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, struct.error) as error:
+        raise FileError(f"{path} is cut off, damaged or not an .npz file.") from error
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or 'it is damaged'}.") from error
+
+
+def _array(path: pathlib.Path, archive: zipfile.ZipFile, key: str, member: zipfile.ZipInfo) -> np.ndarray:
+    # zipfile bounds what it unpacks for these two only.
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise FileError(f"{path} packs {key} in a way that numpy does not; write it with numpy.savez.")
+    with archive.open(member) as file:
+        start = file.read(8)
+        wide = 2 if start[6:7] == b"\x01" else 4
+        length = int.from_bytes(file.read(wide), "little")
+        if start[:6] != b"\x93NUMPY" or length > 10_000:
+            raise FileError(f"{path} holds {key}, which is not an array of numpy.")
+        header = file.read(length).decode("latin-1")
+        dtype, order, shape = (pattern.search(header) for pattern in (_DTYPE, _ORDER, _SHAPE))
+        if not (dtype and order and shape):
+            raise FileError(f"{path} holds {key} as objects or of a type other than numbers or text; convert it first.")
+        try:
+            kind, sizes = np.dtype(dtype[1]), tuple(int(n) for n in shape[1].split(",") if n.strip())
+        except (TypeError, ValueError) as error:
+            raise FileError(f"{path} holds {key} of an unknown type {shown(dtype[1])}.") from error
+        count = math.prod(sizes) * kind.itemsize
+        if count != member.file_size - 8 - wide - length or 0 in sizes or len(sizes) > 3:
+            raise FileError(f"{path} holds {key} of shape {_short(sizes)}, which is empty or not what is stored.")
+        data = file.read(count)
+        if len(data) != count or file.read(1):
+            raise FileError(f"{path} is cut off or damaged: {key} is not as long as it should be.")
+    return np.frombuffer(data, kind).reshape(sizes, order="F" if order[1] == "True" else "C")
+
+
+def _take(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """X, or what `stream` stands for: channels that are delayed copies of one series, X[:, t, k] = stream[:, t + shift k]."""
+    if "X" in arrays:
+        return arrays["X"]
+    if "stream" not in arrays:
+        raise FileError(f"{path} holds neither X nor stream; expected X of shape (cases, time, channels).")
+    stream = arrays["stream"]
+    sizes = [_whole(path, arrays, key, (), 1, 2**40) for key in ("T", "C", "shift")]
+    if stream.ndim != 2 or any(size is None for size in sizes):
+        raise FileError(
+            f"{path} has a stream of shape {stream.shape}; expected (cases, steps) and also T, C and shift."
+        )
+    steps, channels, shift = (int(size) for size in sizes if size is not None)
+    if stream.shape[1] != steps + (channels - 1) * shift:
+        raise FileError(
+            f"{path} has {stream.shape[1]} steps in its stream where T + (C - 1) shift = "
+            f"{steps + (channels - 1) * shift} are expected."
+        )
+    if 4 * len(stream) * steps * channels > limit(path):
+        raise too_large(path)
+    return np.stack([stream[:, k * shift : k * shift + steps] for k in range(channels)], 2)
+
+
+def _values(path: pathlib.Path, found: np.ndarray) -> np.ndarray:
+    if found.dtype.kind not in "biuf" or found.ndim not in (2, 3):
+        raise FileError(
+            f"{path} has X of shape {found.shape} and type {found.dtype}; expected numbers (cases, time, channels)."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        series = np.ascontiguousarray(found, np.float32)
+    series = series[:, :, None] if series.ndim == 2 else series
+    if np.isinf(series).any():
+        case = int(np.flatnonzero(np.isinf(series).any((1, 2)))[0])
+        raise FileError(f"{path}, case {case}: a value is beyond single precision; give finite numbers below 3e38.")
+    return series
+
+
+def _whole(path: pathlib.Path, arrays: Mapping[str, np.ndarray], key: str, shape: Any, low: int, high: int) -> Any:
+    """An array of whole numbers within bounds, or `None` if there is none."""
+    if key not in arrays:
+        return None
+    found = arrays[key]
+    if found.dtype.kind not in "iu" or found.shape != shape or found.min() < low or found.max() > high:
+        raise FileError(
+            f"{path} has {key} of shape {found.shape} and type {found.dtype}; expected whole numbers from {low} to {high} "
+            f"of shape {shape}."
+        )
+    return found.astype(np.int64)
+
+
+def _times(path, arrays, cases, longest):
+    if "times" not in arrays:
+        return None
+    found = arrays["times"]
+    if found.dtype.kind not in "iufM" or found.shape not in ((longest,), (cases, longest)):
+        raise FileError(f"{path} has times of shape {found.shape}; expected numbers or dates ({cases}, {longest}).")
+    if found.dtype.kind == "M":
+        found = np.where(np.isnat(found), np.nan, (found - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+    return list(np.broadcast_to(found.astype(np.float64), (cases, longest)))
+
+
+def _labels(path, arrays, cases) -> tuple[list[str] | np.ndarray | None, tuple[str, ...] | None, bool]:
+    """Targets, the classes that the file lists, and whether it is open what the targets are."""
+    if "y" not in arrays:
+        return None, None, False
+    found, names = arrays["y"], arrays.get("classes")
+    if found.shape[:1] != (cases,) or (found.ndim > 1 and found.dtype.kind != "f") or found.dtype.kind not in "biufU":
+        raise FileError(
+            f"{path} has {cases} cases and y of shape {found.shape} and type {found.dtype}; give one for each."
+        )
+    if names is not None and (names.ndim != 1 or names.dtype.kind not in "iuU" or len(np.unique(names)) < len(names)):
+        raise FileError(f"{path} has classes of shape {names.shape} and type {names.dtype}; give each name once.")
+    if found.dtype.kind == "f" and names is not None:
+        raise FileError(f"{path} has classes and y of type {found.dtype}; give whole numbers or text as y.")
+    if found.dtype.kind == "f":
+        if not np.isfinite(found).all():
+            raise FileError(f"{path} has a target that is not a finite number; leave such cases out.")
+        return found.astype(np.float64), None, False
+    classes = None if names is None else tuple(map(str, names))
+    if found.dtype.kind in "iu" and classes is not None:
+        if found.min() < 0 or found.max() >= len(classes):
+            raise FileError(f"{path} has y from {found.min()} to {found.max()} and {len(classes)} classes.")
+        return [classes[i] for i in found], classes, False
+    return [str(one) for one in found], classes, found.dtype.kind in "iu"
+
+
+def _short(sizes: tuple[int, ...]) -> str:
+    return str(sizes) if len(sizes) <= 3 else f"with {len(sizes)} axes"

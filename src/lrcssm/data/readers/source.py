@@ -1,0 +1,99 @@
+"""What all readers begin with: the bytes or lines of a file, no more of them than its size excuses."""
+
+import contextlib
+import gzip
+import os
+import pathlib
+import zlib
+from collections.abc import Iterable, Iterator
+
+from ...files import FileError
+
+EXPANSION = 200
+_FREELY, _AT_MOST = 64 * 2**20, 64 * 2**30
+
+
+class Problem(ValueError):
+    """What is wrong with a line, before it is known which file and line it is.
+
+    `where` says which of several things that were read at once is the wrong one.
+    """
+
+    def __init__(self, text: str, where: int = 0):
+        super().__init__(text)
+        self.where = where
+
+
+@contextlib.contextmanager
+def at(path: os.PathLike[str], line: int) -> Iterator[None]:
+    """Says where a `Problem` arose."""
+    try:
+        yield
+    except Problem as problem:
+        raise FileError(f"{path}, line {line}: {problem}") from None
+
+
+def shown(text: str, longest: int = 30) -> str:
+    """A piece of a file as it can stand in a sentence."""
+    return ascii(text if len(text) <= longest else text[: longest - 1] + "…").replace("\\u2026", "...")
+
+
+def listed(names: Iterable[str], most: int = 6) -> str:
+    """Some names in a sentence, not all if there are many."""
+    all_of_them = [shown(name) for name in names]
+    more = len(all_of_them) - most
+    return ", ".join(all_of_them[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def limit(path: pathlib.Path) -> int:
+    """How many bytes a file may become in memory when it is unpacked."""
+    return min(max(_FREELY, EXPANSION * path.stat().st_size), _AT_MOST)
+
+
+def too_large(path: pathlib.Path) -> FileError:
+    return FileError(
+        f"{path} would be unpacked to more than {limit(path) / 2**20:,.0f} MB, {EXPANSION} times its size or what is always "
+        "allowed; if that is what it holds, store it without compression."
+    )
+
+
+def content(path: pathlib.Path) -> bytes:
+    """All bytes of a file, unpacked if its name ends in `.gz`."""
+    try:
+        if not path.name.lower().endswith(".gz"):
+            return path.read_bytes()
+        chunks, size, most = [], 0, limit(path)
+        with gzip.open(path) as file:
+            while chunk := file.read(2**20):
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > most:
+                    raise too_large(path)
+        return b"".join(chunks)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FileError(f"{path} is damaged: it cannot be unpacked to its end.") from error
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def lines(path: pathlib.Path, comment: str | None = None) -> list[str]:
+    """The lines of a text file in UTF-8, of which comments may be in any encoding."""
+    data = content(path).removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if not data.strip():
+        raise FileError(f"{path} is empty.")
+    if (zero := data.find(b"\0")) >= 0:
+        line = data.count(b"\n", 0, zero) + 1
+        raise FileError(f"{path}, line {line}: there is a zero byte, so it is not text in UTF-8; save it as UTF-8.")
+    try:
+        return data.decode().split("\n")
+    except UnicodeDecodeError:
+        found = data.decode(errors="surrogateescape").split("\n")
+    for number, line in enumerate(found, 1):
+        if not line.isascii() and not (comment and line.lstrip().startswith(comment)):
+            try:
+                line.encode()
+            except UnicodeEncodeError:
+                raise FileError(f"{path}, line {number}: it is not text in UTF-8; save it as UTF-8.") from None
+    return found

@@ -1,0 +1,113 @@
+"""What users have, as what models take: series `(time, channels)`, checked.
+
+Arrays are those of aeon and sktime: `(n_cases, n_channels, n_timepoints)`; or `(n_cases, n_timepoints)`, which is also
+scikit-learn's table of samples and features; or a list of `(n_channels, T_i)` or `(T_i,)` for unequal lengths.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+FLOATS = [np.float64, np.float32]
+
+
+def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndarray]:
+    """One array `(time, channels)` for each case; on `estimator` it sets, or compares with, `n_features_in_`,
+    `n_channels_` and the names of columns.
+
+    **Arguments:**
+
+    - `estimator`: whose data these are.
+    - `X`: see above. A table has as many columns at prediction as in training, as everywhere in scikit-learn; a
+        list or a 3-d array may have any length.
+    - `reset`: whether this is for training.
+    - `nan`: whether values may be missing.
+    """
+    finite = "allow-nan" if nan else True
+    # After training on anything but a table, a table is just one of the ways to write series of one channel.
+    table = reset or getattr(estimator, "table_", True)
+    if _is_list(X):
+        series, features = [_transposed(i, one, nan) for i, one in enumerate(X)], None
+    elif _ndim(X) == 3:
+        array = check_array(X, dtype=FLOATS, allow_nd=True, ensure_all_finite=finite, estimator=estimator)
+        if 0 in array.shape:
+            raise ValueError(f"X has shape {array.shape}; expected (n_cases, n_channels, n_timepoints), none of them 0.")
+        series, features = [one.T for one in array], array.shape[1]
+    elif table:
+        array = validate_data(estimator, X, reset=reset, dtype=FLOATS, ensure_all_finite=finite)
+        series, features = [one[:, None] for one in array], array.shape[1]
+    else:
+        array = check_array(X, dtype=FLOATS, ensure_all_finite=finite, estimator=estimator)
+        series, features = [one[:, None] for one in array], None
+    channels = series[0].shape[1]
+    for i, one in enumerate(series):
+        if one.shape[1] != channels:
+            raise ValueError(f"Series {i} has {one.shape[1]} channels and series 0 has {channels}; all need the same.")
+    if reset:
+        estimator.table_ = not _is_list(X) and _ndim(X) != 3
+        estimator.n_channels_ = channels
+        if not estimator.table_:
+            estimator.n_features_in_ = channels if features is None else features
+            vars(estimator).pop("feature_names_in_", None)
+    elif channels != estimator.n_channels_:
+        raise ValueError(
+            f"X has {channels} channels, but {type(estimator).__name__} was fitted to {estimator.n_channels_}; give "
+            "(n_cases, n_channels, n_timepoints) or a list of (n_channels, n_timepoints). Reshape your data."
+        )
+    return series
+
+
+def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -> list[np.ndarray] | None:
+    """When each step was measured, `(time,)` for each case; one array for all cases may stand for them.
+
+    **Arguments:**
+
+    - `times`: `None`, an array `(n_timepoints,)` or `(n_cases, n_timepoints)`, or a list of `(T_i,)`.
+    - `series`: of the cases.
+    - `fitted`: whether training had times; `None` in training.
+    """
+    if fitted is not None and fitted != (times is not None):
+        has, wants = ("no times", "had them") if fitted else ("times", "had none")
+        raise ValueError(f"There are {has}, but the data for training {wants}; give the same kind of data to both.")
+    if times is None:
+        return None
+    if _ndim(times) == 1 and not _is_list(times):
+        return [np.asarray(times, np.float64)] * len(series)
+    return [np.asarray(one, np.float64) for one in times]
+
+
+def _is_list(X: Any) -> bool:
+    """Whether these are single arrays, of which at least two have another shape."""
+    if not isinstance(X, list | tuple) or not X or not all(hasattr(one, "shape") or _nested(one) for one in X):
+        return False
+    shapes = {np.shape(one) for one in X if hasattr(one, "shape")}
+    return len(shapes) > 1 or (not shapes and len({len(one) for one in X}) > 1)
+
+
+def _nested(one: Any) -> bool:
+    return isinstance(one, list | tuple)
+
+
+def _ndim(X: Any) -> int:
+    """The number of axes, also of a list, without an error for what has none."""
+    if hasattr(X, "ndim"):
+        return X.ndim
+    depth = 0
+    while isinstance(X, list | tuple) and X:
+        X, depth = X[0], depth + 1
+    return depth + getattr(X, "ndim", 0)
+
+
+def _transposed(i: int, one: Any, nan: bool) -> np.ndarray:
+    array = np.asarray(one)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise ValueError(f"Series {i} has shape {array.shape}; expected (n_channels, n_timepoints) or (n_timepoints,).")
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"Series {i} has dtype {array.dtype}; expected numbers.")
+    array = array.astype(np.float64) if array.dtype.kind != "f" else array
+    if np.isinf(array).any() or not nan and np.isnan(array).any():
+        raise ValueError(f'Series {i} holds NaN or infinity; give missing="mask" or missing="fill" if values are missing.')
+    return array[:, None] if array.ndim == 1 else array.T

@@ -1,0 +1,154 @@
+"""What the classifier and the regressor share: from arrays to cases, training, prediction."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from ..data import Cases
+from ..engine import Auto
+from ..models import ModelConfig, SequenceModel
+from ..training import Epoch, TrainingConfig, fit, predict
+from .arrays import as_series, as_times
+from .parameters import Parameters, SeriesParameters, model_config, training_config
+from .saving import Saved
+
+# Predictions are made in batches of one size, whatever their number: one compiled function serves them all, and what is
+# predicted for a case does not depend, not even by rounding, on how many others there are.
+BATCH = 16
+
+
+class Learner(Saved, BaseEstimator, Parameters):
+    """An estimator with a `SequenceModel` in it."""
+
+    model_: SequenceModel
+    history_: tuple[Epoch, ...]
+    n_iter_: int
+    n_features_in_: int
+    n_channels_: int
+
+    def _seed(self) -> int:
+        """A number that stands for `random_state` in one fit."""
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _config(self, length: int, **fixed: Any) -> ModelConfig:
+        """The model's configuration; while one goes on learning, it must be what it was."""
+        if not (self.warm_start and hasattr(self, "model_")):
+            return model_config(self, length=length, **fixed)
+        old = self.model_.config
+        new = model_config(self, length=length, old=old, **fixed)
+        for name in vars(old):
+            if getattr(new, name) != getattr(old, name):
+                raise ValueError(
+                    f"{type(self).__name__} goes on from a model with {name}={getattr(old, name)!r}, but now it is "
+                    f"{getattr(new, name)!r}; set warm_start=False to start anew."
+                )
+        return old
+
+    def _start(self, config: ModelConfig, train: Cases, seed: int) -> SequenceModel:
+        if self.warm_start and hasattr(self, "model_"):
+            return self.model_
+        return SequenceModel(config, jax.random.key(seed)).with_statistics(*train.statistics())
+
+    def _learn(self, model: SequenceModel, train: Cases, validation: Cases | None, config: TrainingConfig) -> None:
+        """Trains a model and keeps it."""
+        fitted = fit(model, train, validation, config, solver=self.solver or Auto(), report=self._report)
+        self.model_, self.history_, self.n_iter_ = fitted.model, fitted.history, fitted.history[-1].step
+
+    def _report(self, epoch: Epoch) -> bool:
+        """Tells what was asked for; true if a callback wants to stop."""
+        if self.verbose:
+            scores = "".join(f"  {name} {value:.4g}" for name, value in epoch.scores.items())
+            print(f"step {epoch.step}  loss {epoch.loss:.4g}{scores}  {epoch.seconds:.1f} s", flush=True)
+        return any([bool(callback(epoch)) for callback in self.callbacks or ()])
+
+    def _outputs(self, cases: Cases) -> np.ndarray:
+        """What the model says to each case, in double precision."""
+        extra = -len(cases) % BATCH if len({len(one) for one in cases.series}) == 1 else 0
+        full = cases.take([*range(len(cases)), *[0] * extra])
+        found = predict(self.model_, full, BATCH, self.solver or Auto())
+        return np.asarray(found[: len(cases)], np.float64)
+
+    def _held_out(self, count: int) -> int:
+        """How many of `count` cases are for validation; at least half of them stay."""
+        share = self.validation_fraction
+        if not 0 <= share < 1:
+            raise ValueError(
+                f"{type(self).__name__} got validation_fraction={share!r}; give a number from 0 (none) to below 1."
+            )
+        return min(round(share * count), count // 2)
+
+
+class SeriesLearner(Learner, SeriesParameters):
+    """An estimator with one answer for a series."""
+
+    unit_: float | None
+    table_: bool
+
+    def fit(self, X: Any, y: Any, times: Any = None) -> Self:
+        """Trains a new model, or with `warm_start` goes on with the one that is there.
+
+        **Arguments:**
+
+        - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`.
+        - `y`: one target for each case.
+        - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a
+            list of `(T_i,)`, increasing.
+        """
+        series, targets = self._training_data(X, y)
+        seed = self._seed()
+        cases = self._cases(series, targets, times, reset=True)
+        config = self._config(cases.longest, input_dim=cases.channels, **self._task())
+        rng = np.random.default_rng(seed)
+        held = self._validation(np.asarray(cases.targets), rng)
+        rest = np.setdiff1d(np.arange(len(cases)), held)
+        train, validation = (cases.take(rest), cases.take(held)) if len(held) else (cases, None)
+        self._learn(self._start(config, train, seed), train, validation, training_config(self, seed=seed))
+        return self
+
+    def _training_data(self, X: Any, y: Any) -> tuple[list[np.ndarray], np.ndarray]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        series = as_series(self, X, reset=True, nan=self.missing != "error")
+        check_consistent_length(series, y)
+        return series, self._targets(y)
+
+    def _targets(self, y: Any) -> np.ndarray:
+        """Targets as a model takes them, and what has to be remembered of them."""
+        raise NotImplementedError
+
+    def _task(self) -> dict[str, Any]:
+        """`task` and `output_dim` of the model."""
+        raise NotImplementedError
+
+    def _validation(self, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Positions of the cases for validation."""
+        return np.sort(rng.permutation(len(targets))[: self._held_out(len(targets))])
+
+    def _cases(self, series: Sequence[np.ndarray], targets: Any, times: Any, *, reset: bool) -> Cases:
+        stamps = as_times(times, series, fitted=None if reset else self.unit_ is not None)
+        cases = Cases.of(
+            series, targets, times=stamps, unit=None if reset else self.unit_, missing=self.missing,
+            dtype=np.dtype(jnp.result_type(float)) if reset else self.model_.target_mean.dtype,
+        )  # fmt: skip
+        if reset:
+            self.unit_ = cases.unit
+        return cases
+
+    def _answers(self, X: Any, times: Any) -> np.ndarray:
+        """The model's outputs for new series."""
+        check_is_fitted(self, "model_")
+        series = as_series(self, X, reset=False, nan=self.missing != "error")
+        return self._outputs(self._cases(series, None, times, reset=False))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,124 @@
+"""The parameters of the estimators: the fields of `ModelConfig` and `TrainingConfig` that the data do not decide, and a
+few of their own.
+
+They are dataclasses, whose `__init__` does nothing but assign, as scikit-learn wants it. What they mean is checked in
+`fit`, so not even their types are checked before.
+"""
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ..cells import ALL
+from ..engine import Solver
+from ..models import ModelConfig
+from ..training import Epoch, TrainingConfig
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class Parameters:
+    """What all estimators have; `LrcSSMClassifier` says what each of them is."""
+
+    width: int = 64
+    state: int = 64
+    depth: int = 2
+    cell: str = "LRC"
+    cell_options: Mapping[str, Any] | None = None
+    patch: int | Literal["auto"] = "auto"
+    differences: bool = False
+    standardise: Literal["none", "channel", "case"] = "channel"
+    encoder: Literal["mlp", "linear"] = "mlp"
+    layout: Literal["pre-norm", "post-norm", "released"] = "pre-norm"
+    mixer: Literal["mlp", "glu", "none"] = "glu"
+    activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
+    dropout: float = 0.1
+    steps: int = 1000
+    batch: int = 16
+    learning_rate: float = 3e-3
+    schedule: Literal["cosine", "constant"] = "cosine"
+    warmup: float = 0.05
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    ema: float = 0.99
+    check_every: int = 50
+    patience: int | None = None
+    validation_fraction: float = 0.15
+    solver: Solver | None = None
+    callbacks: Sequence[Callable[[Epoch], bool | None]] | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class SeriesParameters(Parameters):
+    """For estimators that give one answer for a whole series."""
+
+    time: bool = False
+    bidirectional: bool = False
+    pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] = "mean-max-std"
+    missing: Literal["error", "mask", "fill"] = "error"
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class ClassifierParameters(SeriesParameters):
+    """For estimators whose answer is a class."""
+
+    label_smoothing: float = 0.0
+    class_weights: Literal["balanced"] | None = None
+    monitor: Literal["score", "loss"] = "score"
+
+
+def model_config(
+    parameters: Parameters, *, length: int, old: ModelConfig | None = None, **fixed: Any
+) -> ModelConfig:
+    """The configuration of a model.
+
+    **Arguments:**
+
+    - `parameters`: of an estimator.
+    - `length`: of the longest series, from which follows what was left open.
+    - `old`: the configuration of the model that goes on learning, if there is one: what was left open stays as it was.
+    - `fixed`: what the data say: `input_dim`, `output_dim`, `task`.
+    """
+    chosen = _chosen(ModelConfig, parameters)
+    if chosen["patch"] == "auto":
+        chosen["patch"] = automatic_patch(length) if old is None else old.patch
+    if chosen["cell_options"] is None:
+        chosen["cell_options"] = (
+            automatic_options(chosen["cell"], length, chosen["patch"]) if old is None else old.cell_options
+        )
+    return ModelConfig(**chosen, **fixed)
+
+
+def training_config(parameters: Parameters, *, seed: int, **changes: Any) -> TrainingConfig:
+    """How an estimator trains."""
+    return TrainingConfig(**(_chosen(TrainingConfig, parameters) | changes), seed=seed)
+
+
+def automatic_patch(length: int) -> int:
+    """About as many steps in a patch as there are patches: what a long series costs then grows with the root of its length,
+    and a short one, up to 3 steps, is left alone."""
+    return max(1, int(length**0.5))
+
+
+def automatic_options(cell: str, length: int, patch: Any) -> dict[str, Any]:
+    """Time constants that are spread over the whole series, for cells that can do that."""
+    if cell not in ALL or "max_time" not in inspect.signature(ALL[cell].__init__).parameters:
+        return {}
+    steps = -(-length // patch) if isinstance(patch, int) and patch > 0 else length
+    return {"init": "spread", "max_time": steps}
+
+
+def _chosen(kind: Any, parameters: Parameters) -> dict[str, Any]:
+    """The fields of a configuration that an estimator has; numbers of numpy, which a search may give, as Python's."""
+    names = [field.name for field in dataclasses.fields(kind) if hasattr(parameters, field.name)]
+    values = {name: getattr(parameters, name) for name in names}
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}

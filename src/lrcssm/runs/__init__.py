@@ -1,0 +1,170 @@
+"""Runs: from a data file to a trained model, its scores and a report, in one folder.
+
+What each command can be asked is here and imports nothing heavy, so that the command line can show it at once; what it
+does is in the module of its name.
+"""
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import tyro
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOptions:
+    """The model. What is not given is as the preset says."""
+
+    cell: str | None = None
+    """The recurrence: LRC, STC, LTC, GRU, MGU, LSTM, DenseLRC, DenseSTC or DenseLTC."""
+    cell_options: tuple[str, ...] = ()
+    """More for the cell, as name=value: init=spread max_time=500 rho=0.99 integrator=exponential."""
+    width: int | None = None
+    """Features between the layers."""
+    state: int | None = None
+    """Units of each cell."""
+    depth: int | None = None
+    """Blocks."""
+    patch: int | None = None
+    """How many steps become one before the first block."""
+    differences: bool | None = None
+    """First differences of all channels as more channels."""
+    include_time: bool | None = None
+    """The share of time that has passed as one more channel."""
+    standardise: Literal["none", "channel", "case"] | None = None
+    """Unit scale for each channel (over the training cases), for each case, or not at all."""
+    layout: Literal["pre-norm", "post-norm", "released"] | None = None
+    """Where a block's norms are."""
+    mixer: Literal["mlp", "glu", "none"] | None = None
+    """What follows the cell in a block."""
+    pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] | None = None
+    """How a sequence becomes one vector."""
+    dropout: float | None = None
+    """Share of the features that a block drops while training."""
+    bidirectional: bool | None = None
+    """A second cell in each block that goes from the last step to the first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions:
+    """The training. What is not given is as the preset says."""
+
+    steps: int | None = None
+    """Steps of the optimiser, at most."""
+    batch: int | None = None
+    """Cases for each step."""
+    learning_rate: float | None = None
+    """The largest learning rate."""
+    schedule: Literal["cosine", "constant"] | None = None
+    """How the learning rate goes on after its rise."""
+    weight_decay: float | None = None
+    """Of AdamW; 0 is Adam."""
+    clip: float | None = None
+    """The largest norm of a gradient."""
+    ema: float | None = None
+    """Decay of the averaged weights; 0 for none."""
+    label_smoothing: float | None = None
+    """The share of certainty that is taken from the right class."""
+    class_weights: Literal["balanced"] | None = None
+    """Let each class count the same."""
+    monitor: Literal["score", "loss"] | None = None
+    """What makes a model the best one on the validation data."""
+    check_every: int | None = None
+    """Steps between two looks at the validation data."""
+    patience: int | None = None
+    """Looks without improvement after which to stop."""
+
+
+SolverName = Literal["auto", "sequential", "deer", "elk"]
+Missing = Literal["error", "mask", "fill"]
+DataDir = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train a model on a data set, and leave a folder with the model, its predictions and a report."""
+
+    source: Annotated[str, tyro.conf.Positional]
+    """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
+    out: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
+    """The run's folder; runs/NAME if not given."""
+    preset: Literal["default", "released"] = "default"
+    """Where to start: settings that do well on most data, or the code released with the paper, with the paper's choice of
+    sizes where it has one for this data set."""
+    model: Annotated[ModelOptions, tyro.conf.arg(name="")] = ModelOptions()
+    training: Annotated[TrainingOptions, tyro.conf.arg(name="")] = TrainingOptions()
+    split: Literal["source", "paper", "random"] = "source"
+    """Who decides on training, validation and test cases: the source (as far as it does), the paper (its five seeds are 2345,
+    3456, 4567, 5678 and 6789) or chance."""
+    split_seed: int = 0
+    """Of what is drawn at random there; for the paper's splits one of its seeds, 2345 if not given."""
+    seed: int = 0
+    """Of the first weights, the order of the data and dropout."""
+    missing: Missing = "error"
+    """What to do with missing values: refuse them, skip their steps, or carry the last value forward."""
+    solver: SolverName = "auto"
+    """How the recurrences are solved while training."""
+    resume: bool = False
+    """Go on with the run in the folder, to the same result as without an interruption."""
+    overwrite: bool = False
+    """Replace a run that the folder holds."""
+    data_dir: DataDir = None
+    """Where data sets are; the variable LRCSSM_DATA or the cache if not given."""
+    quiet: bool = False
+    """Print the final scores only."""
+    json: bool = False
+    """Print one JSON object for each look at the validation data, and the scores as the last one."""
+
+    def run(self) -> None:
+        from .train import run
+
+        run(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluate:
+    """Score a trained model on data with targets."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A run's folder or a model's file."""
+    source: Annotated[str | None, tyro.conf.Positional] = None
+    """A name, file or folder of data, all of whose cases are scored; the test cases of the run if not given."""
+    solver: SolverName = "auto"
+    """How the recurrences are solved."""
+    data_dir: DataDir = None
+    """Where data sets are; the variable LRCSSM_DATA or the cache if not given."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        from .evaluate import run_evaluate
+
+        run_evaluate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Predict:
+    """Apply a trained model to data, with or without targets."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A run's folder or a model's file."""
+    source: Annotated[str, tyro.conf.Positional]
+    """A name, file or folder of data."""
+    out: Annotated[str | None, tyro.conf.arg(metavar="FILE.csv")] = None
+    """Write there instead of to standard output."""
+    solver: SolverName = "auto"
+    """How the recurrences are solved."""
+    data_dir: DataDir = None
+    """Where data sets are; the variable LRCSSM_DATA or the cache if not given."""
+    json: bool = False
+    """Write one JSON object for each case instead of CSV."""
+
+    def run(self) -> None:
+        from .evaluate import run_predict
+
+        run_predict(self)
+
+
+def given(options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    fields = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {name: value for name, value in fields.items() if value is not None and value != ()}

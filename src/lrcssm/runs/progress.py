@@ -1,0 +1,77 @@
+"""What a run says while it goes on: a bar for people, lines for a log, JSON for programs, or nothing."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..training import Epoch
+
+
+@contextlib.contextmanager
+def shown(total: int, *, quiet: bool, as_json: bool) -> Iterator[tuple[Callable[[int], None], Callable[[Epoch], None]]]:
+    """Gives two functions: one to be called after each step, one after each look at the validation data."""
+    if quiet:
+        yield (lambda step: None), (lambda epoch: None)
+    elif as_json:
+        yield (lambda step: None), _print_json
+    elif sys.stderr.isatty():
+        with _bar(total) as functions:
+            yield functions
+    else:
+        yield (
+            (lambda step: None),
+            (lambda epoch: print(f"step {epoch.step}/{total}  {describe(epoch)}", file=sys.stderr)),
+        )
+
+
+def _print_json(epoch: Epoch) -> None:
+    print(json.dumps(finite(dataclasses.asdict(epoch))), flush=True)
+
+
+@contextlib.contextmanager
+def _bar(total: int):
+    from rich import progress
+    from rich.console import Console
+
+    with progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[speed]}"),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[text]}"),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("compiling", total=total, text="", speed="")
+
+        def tick(step):
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=step, description="training", speed=f"{speed:.1f} steps/s" if speed else "")
+
+        yield tick, lambda epoch: bar.update(task, text=describe(epoch))
+
+
+def describe(epoch: Epoch) -> str:
+    """One look in a few words."""
+    words = [f"loss {epoch.loss:.4f}"]
+    for name in ("accuracy", "mse"):
+        if name in epoch.scores:
+            value = epoch.scores[name]
+            words.append(f"validation {name} {value:.1%}" if name == "accuracy" else f"validation {name} {value:.4g}")
+    if epoch.iterations:  # a sequential sweep needs none
+        words.append(f"{epoch.iterations:.3g} iterations")
+    return "  ".join(words)
+
+
+def finite(value: Any) -> Any:
+    """The same without NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

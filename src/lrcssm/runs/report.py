@@ -1,0 +1,171 @@
+"""A run to look at: one page that needs nothing else."""
+
+import html
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .. import stability
+from ..data import Cases
+from ..engine import Sequential
+from ..models import SequenceModel
+from ..models.layers import normalise
+from ..training import Fitted
+from ..training.metrics import log_softmax
+from . import plots
+from .folder import Folder
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 56rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; }
+p { margin: .3rem 0 .8rem; color: #444; }
+svg { max-width: 100%; height: auto; }
+code, pre { font: 13px/1.5 ui-monospace, monospace; background: #f4f4f2; border-radius: 4px; padding: .1rem .3rem; }
+pre { padding: .7rem; overflow-x: auto; white-space: pre-wrap; }
+table { border-collapse: collapse; font-size: 14px; } th, td { text-align: left; padding: .2rem .9rem .2rem 0; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } tr { border-bottom: 1px solid #e6e6e2; }
+.cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }
+.card { border: 1px solid #e0e0dc; border-radius: 8px; padding: .6rem 1rem; min-width: 8.5rem; }
+.card b { display: block; font-size: 1.35rem; } .card span { font-size: .85rem; color: #666; }
+details summary { cursor: pointer; margin-top: 2rem; }
+"""
+
+
+def write_report(
+    folder: Folder,
+    facts: dict[str, Any],
+    fitted: Fitted,
+    test: Cases,
+    outputs: np.ndarray,
+    found: dict[str, Any],
+    rows: Sequence[dict[str, Any]],
+) -> None:
+    """Writes `report.html`.
+
+    **Arguments:**
+
+    - `folder`: where to.
+    - `facts`: what `run.json` holds.
+    - `fitted`: what training gave.
+    - `test`, `outputs`: the test cases, and what the model makes of them.
+    - `found`: their scores.
+    - `rows`: their predictions, as in `predictions.csv`.
+    """
+    classes, targets = facts["data"]["classes"], np.asarray(test.targets)
+    parts = [_head(facts, fitted, found)]
+    if fitted.history:
+        parts.append(_section(
+            "Learning curves", "The model with the best validation score was kept.",
+            plots.svg(plots.learning_curves(fitted.history, fitted.step)),
+        ))  # fmt: skip
+    if classes is not None:
+        parts.append(_section(
+            "Confusion matrix", "Test cases: the true class of each row, the predicted one of each column.",
+            plots.svg(plots.confusion(targets.astype(int), outputs.argmax(-1), classes)) + _by_class(targets, outputs, classes),
+        ))  # fmt: skip
+    else:
+        parts.append(_section("Residuals", "Test cases.", plots.svg(plots.residuals(targets, outputs))))
+    chosen = plots.uncertain(outputs, targets, classes is not None)
+    what = "Most uncertain test cases" if classes is not None else "Test cases that are furthest off"
+    picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
+    parts.append(_section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
+    constants = time_constants(fitted.model, test)
+    steps = -(-test.longest // fitted.model.config.patch)
+    parts.append(_section(
+        "Memory",
+        "How many steps (after patching) each unit remembers along the first test case: −1 over its Lyapunov exponent.",
+        plots.svg(plots.time_constants(constants, steps)),
+    ))  # fmt: skip
+    if fitted.history:
+        parts.append(_section(
+            "Solver", "Iterations of the solver while training, on average; a sequential sweep needs none.",
+            plots.svg(plots.iterations(fitted.history)),
+        ))  # fmt: skip
+    parts.append(_section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))
+    shown = {key: facts[key] for key in ("model", "training", "data", "versions")}
+    parts.append(f"<details><summary>Everything that was set</summary><pre>{_json(shown)}</pre></details>")
+    title = f"{facts['data']['name']} · {facts['model']['cell']}"
+    folder.write_text(
+        "report.html",
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n",
+    )
+
+
+def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
+    """How long the units of each block remember, along the first case."""
+    inputs = jnp.asarray(cases.series[0])[:, None]
+    dt = None if cases.dt is None else jnp.asarray(cases.dt[0])[:, None]
+    mask = None if cases.valid is None else jnp.asarray(cases.valid[0])[:, None]
+    h, dt, valid = model.features(inputs, dt, mask, None)
+    h = model.encoder(h)
+    found = []
+    for block in model.blocks:
+        seen = h if block.layout == "post-norm" else normalise(h)
+        found.append(np.asarray(stability.time_constants(block.cell, seen, dt=dt)))
+        h, _ = block(h, state=None, dt=dt, mask=valid, key=None, solver=Sequential(), throw=True)
+    return found
+
+
+def _head(facts, fitted, found) -> str:
+    low, high = found["interval"]
+    accuracy = found["of"] == "accuracy"
+    name = "test accuracy" if accuracy else "test mean squared error"
+    text = (lambda value: f"{value:.1%}") if accuracy else (lambda value: f"{value:.4g}")
+    cards = [(text(found[found["of"]]), name), (f"{text(low)} – {text(high)}", "95 % interval")]
+    if not accuracy:
+        cards.append((f"{found['r2']:.3f}" if np.isfinite(found["r2"]) else "–", "R²"))
+    cards += [
+        (f"{found['cases']:,}", "test cases"),
+        (f"{facts['parameters']:,}", "parameters"),
+        (f"{fitted.history[-1].seconds:.0f} s" if fitted.history else "–", "training time"),
+    ]
+    inner = "".join(
+        f'<div class="card"><b>{html.escape(value)}</b><span>{label}</span></div>' for value, label in cards
+    )
+    data, sizes = facts["data"], facts["data"]["cases"]
+    about = (
+        f"{sizes['train']} cases for training, {sizes['validation']} for validation, {sizes['test']} for test; "
+        f"{data['steps']} steps, {data['channels']} channels. {facts['date'].replace('T', ' ')}."
+    )
+    title = html.escape(f"{data['name']}, {facts['model']['cell']} model")
+    return f'<h1>{title}</h1><p>{html.escape(about)}</p><div class="cards">{inner}</div>'
+
+
+def _section(title: str, text: str, content: str) -> str:
+    words = f"<p>{html.escape(text)}</p>" if text else ""
+    return f"<h2>{html.escape(title)}</h2>{words}{content}"
+
+
+def _by_class(targets, outputs, classes) -> str:
+    """Precision, recall and F1 of each class."""
+    guesses, lines = outputs.argmax(-1), []
+    for k, name in enumerate(classes):
+        hits, true, taken = np.sum((guesses == k) & (targets == k)), np.sum(targets == k), np.sum(guesses == k)
+        shares = [f"{hits / n:.2f}" if n else "–" for n in (taken, true, (true + taken) / 2)]
+        cells = "".join(f'<td class="n">{value}</td>' for value in (*shares, int(true)))
+        lines.append(f"<tr><td>{html.escape(name)}</td>{cells}</tr>")
+    head = "".join(f'<th class="n">{name}</th>' for name in ("precision", "recall", "F1", "cases"))
+    return f"<table><tr><th>class</th>{head}</tr>{''.join(lines)}</table>"
+
+
+def _title(row, output, classes) -> str:
+    if classes is None:
+        values = np.atleast_1d(output)
+        return (
+            f"case {row['case']}: true {row['target']:.4g}, predicted {values[0]:.4g}"
+            if values.size == 1
+            else f"case {row['case']}"
+        )
+    share = np.exp(log_softmax(output.astype(np.float64))).max()
+    return f"case {row['case']}: true {row['target']}, predicted {row['prediction']} ({share:.0%})"
+
+
+def _json(value: Any) -> str:
+    return html.escape(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,524 @@
+"""Readers: files written here from known arrays come back exactly; each layout of folders; each mistake in a sentence."""
+
+import gzip
+import math
+import os
+import pathlib
+import zipfile
+
+import hypothesis
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+from lrcssm import FileError
+from lrcssm.data import SEEDS, Dataset, Split, paper_split
+from lrcssm.data.paper import paper_order, paper_parts
+from lrcssm.data.readers import read
+
+DATA = pathlib.Path(os.environ.get("LRCSSM_DATA", "nowhere"))
+LABELS = ("left", "rechts öben", "it's", 'a "b"', "c:d", "e,f")
+
+
+def written(value):
+    return "?" if math.isnan(value) else repr(float(value))
+
+
+def quoted(label):
+    mark = '"' if "'" in label else "'"
+    return f"{mark}{label}{mark}"
+
+
+def write_ts(path, series, labels=None, classes=None, times=None):
+    target = "" if labels is None else "@targetLabel true\n"
+    if classes is not None:
+        target = f"@classLabel true {' '.join(map(quoted, classes))}\n"
+    rows = ["# made by hand", f"@problemName {path.name.split('.')[0]}", f"@dimensions {series[0].shape[1]}"]
+    rows += [f"@timeStamps {str(times is not None).lower()}", target + "@data"]
+    for i, one in enumerate(series):
+        dimensions = [[written(value) for value in channel] for channel in one.T]
+        if times is not None:
+            dimensions = [[f"({t},{v})" for t, v in zip(times[i], cells, strict=True)] for cells in dimensions]
+        fields = [",".join(cells) for cells in dimensions]
+        if labels is not None:
+            fields.append(quoted(labels[i]) if classes is not None else repr(float(labels[i])))
+        rows.append(":".join(fields))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def write_arff(path, series, labels, classes):
+    def escaped(label):
+        return "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    longest = max(map(len, series))
+    rows = ["% made by hand", f"@relation {path.name.split('.')[0]}", "@attribute series relational"]
+    rows += [f"  @attribute t{i} numeric" for i in range(longest)] + ["@end series"]
+    rows += [f"@attribute target {'numeric' if classes is None else '{' + ','.join(map(escaped, classes)) + '}'}"]
+    rows += ["@data"]
+    for one, label in zip(series, labels, strict=True):
+        padded = np.concatenate([one, np.full((longest - len(one), one.shape[1]), np.nan)])
+        inner = "\\n".join(",".join(map(written, channel)) for channel in padded.T)
+        rows.append(f"'{inner}',{escaped(label) if classes else repr(float(label))}")
+    path.write_text("\n".join(rows), encoding="utf-8")
+
+
+def write_long(path, series, labels, classes, times=None):
+    def cell(label):
+        return '"' + label.replace('"', '""') + '"' if classes else repr(float(label))
+
+    channels = series[0].shape[1]
+    rows = [",".join(["Case", "time", *(f"channel {k}" for k in range(channels)), "target"])]
+    for i, one in enumerate(series):
+        for t, values in enumerate(one):
+            time = t if times is None else times[i][t]
+            rows.append(",".join([f"c{i}", str(time), *("" if math.isnan(v) else written(v) for v in values),
+                                  cell(labels[i])]))  # fmt: skip
+    path.write_text("\n".join(rows), encoding="utf-8")
+
+
+def write_npz(path, series, labels, classes):
+    longest = max(map(len, series))
+    padded = np.full((len(series), longest, series[0].shape[1]), np.nan, np.float32)
+    for i, one in enumerate(series):
+        padded[i, : len(one)] = one
+    more = {} if classes is None else {"classes": np.array(classes)}
+    y = np.array(labels, float) if classes is None else np.array([classes.index(label) for label in labels])
+    np.savez(path, X=padded, y=y, lengths=np.array([len(one) for one in series]), **more)
+
+
+WRITERS = {".ts": write_ts, ".arff": write_arff, ".csv": write_long, ".npz": write_npz}
+
+
+def same(found, series):
+    assert len(found.series) == len(series)
+    for a, b in zip(found.series, series, strict=True):
+        assert a.dtype == np.float32 and a.flags.c_contiguous
+        np.testing.assert_array_equal(a, np.asarray(b, np.float32))
+
+
+def make(rng, cases=6, channels=3, missing=True):
+    series = [rng.normal(size=(n, channels)).astype(np.float32) for n in rng.integers(2, 9, cases)]
+    if missing:
+        for one in series:
+            one[:-1][rng.random((len(one) - 1, channels)) < 0.2] = np.nan
+    return series
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_classes_come_back(suffix, channels, tmp_path):
+    series = make(np.random.default_rng(channels), channels=channels)
+    path = tmp_path / f"waves{suffix}"
+    WRITERS[suffix](path, series, list(LABELS), LABELS)
+    found = read(path)
+    same(found, series)
+    assert found.classes is not None and found.targets is not None
+    assert found.name == "waves" and found.task == "classify" and set(found.classes) == set(LABELS)
+    assert found.classes == (tuple(sorted(LABELS)) if suffix == ".csv" else LABELS)
+    assert [found.classes[i] for i in found.targets] == list(LABELS)
+    assert found.missing == sum(int(np.isnan(one).sum()) for one in series) > 0 and found.times is None
+    found.cases(missing="fill")
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_numbers_come_back(suffix, tmp_path):
+    series = make(np.random.default_rng(0))
+    targets = np.array([0.1, -2e-7, 3.0, 1e12, 4.0, 5.0])
+    WRITERS[suffix](tmp_path / f"a{suffix}", series, targets, None)
+    found = read(tmp_path / f"a{suffix}")
+    same(found, series)
+    assert found.task == "regress" and found.targets is not None and found.targets.dtype == np.float64
+    np.testing.assert_array_equal(found.targets, targets)
+
+
+finite = st.floats(width=32, allow_nan=True, allow_infinity=False)
+
+
+@hypothesis.settings(max_examples=40)
+@hypothesis.given(
+    st.integers(1, 3).flatmap(
+        lambda channels: st.lists(
+            st.integers(1, 5).flatmap(lambda n: hnp.arrays(np.float32, (n, channels), elements=finite)),
+            min_size=1,
+            max_size=4,
+        )
+    ),
+    st.sampled_from(sorted(WRITERS)),
+)
+def test_any_values_come_back(tmp_path_factory, series, suffix):
+    for one in series:
+        one[-1] = np.nan_to_num(one[-1])
+    path = tmp_path_factory.mktemp("any") / f"a{suffix}"
+    WRITERS[suffix](path, series, np.arange(len(series)) + 0.5, None)
+    same(read(path), series)
+
+
+@pytest.mark.parametrize("suffix", [".ts", ".arff", ".csv"])
+def test_packed_text_is_read(suffix, tmp_path):
+    series = make(np.random.default_rng(0))
+    WRITERS[suffix](tmp_path / f"a{suffix}", series, list("aabbab"), ("a", "b"))
+    (tmp_path / f"b{suffix.upper()}.gz").write_bytes(gzip.compress((tmp_path / f"a{suffix}").read_bytes()))
+    same(read(tmp_path / f"b{suffix.upper()}.gz"), series)
+
+
+@pytest.mark.parametrize("dates", [False, True])
+@pytest.mark.parametrize("suffix", [".ts", ".csv"])
+def test_times_come_back(suffix, dates, tmp_path):
+    rng = np.random.default_rng(0)
+    series = make(rng, channels=2, missing=False)
+    seconds = [np.cumsum(rng.integers(1, 10**6, len(one))) for one in series]
+    texts = [[str(np.datetime64(int(t), "s")).replace("T", " ") for t in one] for one in seconds]
+    WRITERS[suffix](tmp_path / f"a{suffix}", series, list("aabbab"), ("a", "b"), times=texts if dates else seconds)
+    found = read(tmp_path / f"a{suffix}")
+    same(found, series)
+    assert found.times is not None
+    for a, b in zip(found.times, seconds, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert found.cases().dt is not None
+
+
+def test_dimensions_with_different_times_share_them(tmp_path):
+    (tmp_path / "a.ts").write_text(
+        "@timeStamps true\n@classLabel false\n@data\n(0,1),(2,3):(0.5,?),(2,5)\n(1,2):(1,3)\n"
+    )
+    found = read(tmp_path / "a.ts")
+    same(found, [[[1, np.nan], [np.nan, np.nan], [3, 5]], [[2, 3]]])
+    assert found.times is not None and found.times[0].tolist() == [0, 0.5, 2] and found.task == "none"
+
+
+def test_equal_steps_need_no_times(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "id,timestamp,v\n" + "".join(f"{i},{10 * i + t / 10},{t}\n" for i in (1, 2) for t in range(5))
+    )
+    found = read(tmp_path / "a.csv")
+    assert found.times is None and found.channel_names == ("v",) and len(found) == 2
+
+
+def test_univariate_arff(tmp_path):
+    (tmp_path / "a.arff").write_text(
+        "@RELATION 'my set'\n@ATTRIBUTE 'att 1' REAL\n@attribute b integer\n@attribute c numeric\n"
+        "@attribute class {1,\"two words\",3}\n\n@DATA\n1,2,3,1\n4,?,6,'two words'\n% no\n7,8,?,3\n"
+    )
+    found = read(tmp_path / "a.arff")
+    same(found, [[[1], [2], [3]], [[4], [np.nan], [6]], [[7], [8]]])
+    assert found.name == "my set" and found.classes == ("1", "two words", "3")
+    assert found.targets is not None and found.targets.tolist() == [0, 1, 2]
+    (tmp_path / "b.arff").write_text(
+        "@relation b\n@attribute a real\n@attribute b real\n@attribute y real\n@data\n1,2,0.5\n"
+    )
+    assert read(tmp_path / "b.arff").task == "regress"
+
+
+@pytest.mark.parametrize(
+    ("text", "series", "classes"),
+    [
+        ("cat,1,2,3\ndog,4,5,\n", [[[1], [2], [3]], [[4], [5]]], ("cat", "dog")),
+        ("1,2,cat\n4,5,6,7,dog\n", [[[1], [2]], [[4], [5], [6], [7]]], ("cat", "dog")),
+        ("1,2\n3,NaN\n5,6\n", [[[1], [2]], [[3]], [[5], [6]]], None),
+        ("0,1,Label\n1.5,2,10\n2,3,9\n3,4,9\n", [[[1.5], [2]], [[2], [3]], [[3], [4]]], ("9", "10")),
+        ("id;y;a;b\n7;x;1;2\n8;x;;3\n", [[[1], [2]], [[np.nan], [3]]], ("x",)),
+        ("y\ta\tb\r\nx\t1\t2\r\n", [[[1], [2]]], ("x",)),
+        ("case,a,b,y\n1,1,2,p\n2,5,6,q\n1,3,4,p\n", [[[1, 2], [3, 4]], [[5, 6]]], ("p", "q")),
+        ("case,t,a\n1,5,2\n1,4,1\n1,7,3\n", [[[1], [2], [3]]], None),
+        ("time,a,b\n0,1,2\n1,3,4\n", [[[1, 2], [3, 4]]], None),
+        ('\ufefflabel,a,b\n"x, y",1,2\n', [[[1], [2]]], ("x, y",)),
+    ],
+)
+def test_layouts_of_csv(text, series, classes, tmp_path):
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
+    found = read(tmp_path / "a.csv")
+    same(found, series)
+    assert found.classes == classes
+
+
+@pytest.mark.parametrize(
+    ("targets", "task"),
+    [
+        (["1", "2", "1"], "classify"),
+        (["-1", "+1", "-1"], "classify"),
+        (["1", "2", "3"], "regress"),
+        (["1.0", "2.0", "1.0"], "regress"),
+        ([str(i // 2) for i in range(40)], "classify"),
+        ([str(i // 2) for i in range(42)], "regress"),
+        (["1", "a", "1.5"], "classify"),
+    ],
+)
+def test_what_is_a_class(targets, task, tmp_path):
+    (tmp_path / "a.csv").write_text("target,a,b\n" + "".join(f"{target},1,2\n" for target in targets))
+    assert read(tmp_path / "a.csv").task == task
+    if all(target.lstrip("+-").isdigit() for target in targets):
+        np.savez(tmp_path / "a.npz", X=np.ones((len(targets), 4)), y=np.array(targets, int))
+        assert read(tmp_path / "a.npz").task == task
+
+
+def test_keys_of_npz(tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(5, 4, 2))
+    times = np.cumsum(rng.uniform(1, 2, (5, 4)), 1)
+    np.savez_compressed(
+        tmp_path / "a.npz", X=np.asfortranarray(values), y=np.array(list("abcba")), split=np.array([0, 0, 2, 1, 0]),
+        times=times, index=np.array([4, 2, 0, 7, 6]), n_total=8, channel_names=np.array(["p", "q"]), other=np.ones(3),
+    )  # fmt: skip
+    found = read(tmp_path / "a.npz")
+    same(found, values)
+    assert found.classes == ("a", "b", "c") and found.channel_names == ("p", "q") and found.total == 8
+    assert found.split is not None and [part.tolist() for part in found.split] == [[0, 1, 4], [3], [2]]
+    assert found.index is not None and found.index.tolist() == [4, 2, 0, 7, 6] and found.times is not None
+    np.testing.assert_array_equal(np.stack(found.times), times)
+    np.savez(tmp_path / "b.npz", X=values.astype(">f8").transpose(0, 2, 1), y=rng.normal(size=(5, 2)))
+    assert "more channels (4) than steps (2)" in read(tmp_path / "b.npz").about
+    dates = np.array(["2024-01-01", "2024-01-02", "2024-02-01", "NaT"], "M8[D]")
+    np.savez(tmp_path / "c.npz", X=np.where(np.arange(4) < 3, 1.0, np.nan) * np.ones((5, 1)), times=dates)
+    with pytest.raises(FileError, match="times that are not finite"):
+        read(tmp_path / "c.npz")
+    np.savez(tmp_path / "c.npz", X=np.ones((5, 3)), times=dates[:3])
+    stamps = read(tmp_path / "c.npz").times
+    assert stamps is not None and np.diff(stamps[4]).tolist() == [86400, 30 * 86400]
+
+
+def test_a_stream_is_its_delayed_copies(tmp_path):
+    stream = np.random.default_rng(0).normal(size=(3, 10)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", stream=stream, T=4, C=3, shift=3, y=np.array([0, 1, 0]), classes=np.array(["a", "b"]))
+    expected = [[[stream[n, t + 3 * k] for k in range(3)] for t in range(4)] for n in range(3)]
+    same(read(tmp_path / "a.npz"), expected)
+    np.savez(tmp_path / "a.npz", stream=stream, T=5, C=3, shift=3)
+    with pytest.raises(FileError, match="10 steps in its stream"):
+        read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("names", [("Waves_TRAIN", "Waves_TEST"), ("train", "test"), ("train", "test", "validation")])
+def test_folders_of_parts(suffix, names, tmp_path):
+    series = make(np.random.default_rng(0), cases=9)
+    sizes = {"train": 4, "test": 3, "validation": 2}
+    start, spans = 0, {}
+    for name in names:
+        part = name.lower().rsplit("_", 1)[-1]
+        spans[part] = list(range(start, start + sizes[part]))
+        labels = ["ab"[i % 2] for i in spans[part]]
+        WRITERS[suffix](tmp_path / (name + suffix), [series[i] for i in spans[part]], labels, ("a", "b"))
+        start += sizes[part]
+    (tmp_path / "readme.txt").write_text("no data")
+    (tmp_path / ".hidden.csv").write_text("no data")
+    found = read(tmp_path)
+    assert found.split is not None and found.targets is not None
+    for part, positions in zip(("train", "validation", "test"), found.split, strict=True):
+        expected = spans.get(part, [])
+        assert len(positions) == len(expected)
+        for i, j in zip(positions, expected, strict=True):
+            np.testing.assert_array_equal(found.series[i], series[j])
+            assert found.targets[i] == j % 2
+    assert [len(part) > 0 for part in found.complete_split()] == [True] * 3
+
+
+def test_the_archive_has_more_in_a_folder(tmp_path):
+    folder = tmp_path / "Waves"
+    folder.mkdir()
+    series = make(np.random.default_rng(0))
+    for name in ("Waves", "WavesDimension1"):
+        for part in ("TRAIN", "TEST"):
+            write_arff(folder / f"{name}_{part}.arff", series, list("aabbab"), ("a", "b"))
+            write_ts(folder / f"{name}_{part}.ts", series, list("aabbab"), ("a", "b"))
+    assert len(read(folder)) == 12
+    write_ts(folder / "Other_TRAIN.ts", series)
+    write_ts(folder / "Other_TEST.ts", series)
+    assert read(folder).task == "classify"
+    with pytest.raises(FileError, match="several data sets"):
+        read(folder.rename(tmp_path / "else"))
+
+
+def test_a_folder_for_each_class(tmp_path):
+    for part, shift in (("train", 0), ("test", 10)):
+        for label in ("2", "10"):
+            folder = tmp_path / "parts" / part / label
+            folder.mkdir(parents=True)
+            for i in range(3):
+                rows = [f"{t},{t + shift + int(label)}" for t in range(i + 1)]
+                (folder / f"{i}.csv").write_text("left,right\n" + "\n".join(rows))
+    found = read(tmp_path / "parts")
+    assert found.classes == ("2", "10") and found.name == "parts" and found.channel_names == ("left", "right")
+    assert found.split is not None and found.targets is not None
+    assert [len(part) for part in found.split] == [6, 0, 6] and sorted(found.targets.tolist()) == [0] * 6 + [1] * 6
+    by_content = {
+        (float(one[0, 1]), len(one)): found.classes[k] for one, k in zip(found.series, found.targets, strict=True)
+    }
+    assert by_content == {(s + c, n): str(c) for s in (0, 10) for c in (2, 10) for n in (1, 2, 3)}
+    alone = read(tmp_path / "parts" / "train")
+    assert alone.split is None and len(alone) == 6 and alone.task == "classify"
+    (tmp_path / "parts" / "train" / "2" / "0.csv").write_text("1\n2\n")
+    with pytest.raises(FileError, match="channels"):
+        read(tmp_path / "parts")
+
+
+def test_parts_must_agree(tmp_path):
+    series = make(np.random.default_rng(0))
+    for text, name, arguments in (
+        ("2 channels and .* has 3", "x_TEST.ts", ([one[:, :2] for one in series], list("aabbab"), ("a", "b"))),
+        ("list different classes, e.g. 'c'", "x_TEST.ts", (series, list("aabbab"), ("a", "b", "c"))),
+        ("has targets and .* has none", "x_TEST.ts", (series,)),
+        ("classes or numbers|list of classes", "x_TEST.ts", (series, np.arange(6))),
+    ):
+        write_ts(tmp_path / "x_TRAIN.ts", series, list("aabbab"), ("a", "b"))
+        write_ts(tmp_path / name, *arguments)
+        with pytest.raises(FileError, match=text):
+            read(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "train.csv").write_text("y,a,b\np,1,2\nq,3,4\n")
+    (other / "test.csv").write_text("y,a,b\nr,1,2\n")
+    with pytest.raises(FileError, match="has the class 'r'"):
+        read(other)
+    (other / "train.csv").write_text("y,a,b\n1.5,1,2\n2.5,3,4\n")
+    (other / "test.csv").write_text("y,a,b\n3,1,2\n")
+    assert read(other).task == "regress"
+
+
+TS = "@problemName a\n@classLabel true a b\n@data\n"
+MISTAKES = {
+    "a.ts": {
+        r"line 5: the label 'c' is not one of 'a', 'b'": TS + "1,2:a\n1,2:c\n",
+        "line 4: its dimensions have from 1 to 2 values": TS + "1,2:3:a\n",
+        "line 5: it has 2 dimensions where 1": TS + "1,2:a\n1,2:1,2:a\n",
+        "line 4: 'x' is not a number": TS + "1,x:a\n",
+        "line 4: a value between two separators": TS + "1,,2:a\n",
+        "line 4: '1e39' is beyond single precision": TS + "1,1e39:a\n",
+        "line 4: there is no target": TS + "1,2",
+        "line 2: there is no @data": "@problemName a\n",
+        "line 1: '1,2,3' stands before @data": "1,2,3\n@data\n",
+        "line 1: @univariate is followed by 'maybe'": "@univariate maybe\n@data\n",
+        "needs @classLabel": "@univariate true\n@data\n1,2:a,3\n1:2\n".replace("a,3", "3,3"),
+        "@equalLength is true": "@equalLength true\n@data\n1,2\n1\n",
+        "line 3: the times of dimension 0": "@timestamps true\n@data\n(1,2),(1,3)\n",
+        "line 3: 'soon' is not a time": "@timestamps true\n@data\n(0,2),(soon,3)\n",
+        "line 3: the target 'x' is not a finite": "@targetLabel true\n@data\n1,2:x\n",
+        "holds no case": TS,
+        "line 4: there is a zero byte": TS + "1,\0",
+        "line 4: it is not text in UTF-8": TS.encode() + b"1,2:\xff\n",
+        "is empty": "\n \n",
+    },
+    "a.arff": {
+        "line 4: it has 3 values for 2": "@attribute a real\n@attribute c {x}\n@data\n1,2,x\n",
+        "line 4: the label 'y' is not one of 'x'": "@attribute a real\n@attribute c {x}\n@data\n1,y\n",
+        "line 1: the attribute 'a' has the type 'string'": "@attribute a string\n@data\n",
+        "line 2: .*written sparsely": "@attribute a real\n@data\n{0 1}\n".replace("real\n", "real\n", 1)[:0]
+        + "@data\n{0 1}\n",
+        "not closed": "@attribute a real\n@attribute c {x}\n@data\n'1,x\n",
+        "several attributes": "@attribute c {x}\n@attribute d {x}\n@data\n",
+        "comes before the @end": "@attribute r relational\n@attribute a real\n@data\n",
+    },
+    "a.csv": {
+        "could all be the case": "case,id,a\n1,1,2\n",
+        "line 2: it has 2 cells where the first row has 3": "y,a,b\n1,2\n",
+        "line 3: in column 'b' 'x' is not a number": "y,a,b\np,1,2\nq,1,x\n",
+        "line 1: there is only one column": "1\n2\n",
+        "neither a header nor numbers": "a,1,b,2\n",
+        "line 3: the target is 'q' here and 'p'": "case,t,a,y\n1,0,1,p\n1,1,2,q\n",
+        "line 3: this time occurs twice": "case,t,a\n1,0,1\n1,0,2\n",
+        "line 2: its target is missing": "y,a,b\n,1,2\n",
+        "quotes or columns": 'y,a\n"p"x,1\n',
+        "a header and no rows": "y,a,b\n",
+    },
+    "a.xyz": {"is not a file that ends in .ts, .arff, .npz, .csv": "1,2"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, found in MISTAKES.items() for text in found])
+def test_mistakes_in_text(name, text, tmp_path):
+    data = MISTAKES[name][text]
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    with pytest.raises(FileError, match=text) as caught:
+        read(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value) and str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "arrays"),
+    [
+        ("neither X nor stream", {"a": np.ones(3)}),
+        (r"X of shape \(3,\)", {"X": np.ones(3)}),
+        ("X as objects", {"X": np.array([[1, None]], object)}),
+        ("y as objects", {"X": np.ones((2, 3)), "y": np.array(["a", None], object)}),
+        ("2 cases and y of shape", {"X": np.ones((2, 3)), "y": np.ones(3)}),
+        ("case 1: a value is beyond", {"X": np.array([[1.0], [1e39]])}),
+        ("which is empty", {"X": np.ones((2, 0, 3))}),
+        ("y from 0 to 2 and 2 classes", {"X": np.ones((2, 3)), "y": np.array([0, 2]), "classes": np.array(["a", "b"])}),
+        ("lengths of shape", {"X": np.ones((2, 3)), "lengths": np.array([3, 4])}),
+        ("split of shape", {"X": np.ones((2, 3)), "split": np.array([0, 3])}),
+        ("index but no n_total", {"X": np.ones((2, 3)), "index": np.array([0, 1])}),
+        ("names a position twice", {"X": np.ones((2, 3)), "index": np.array([1, 1]), "n_total": 3}),
+        ("times of shape", {"X": np.ones((2, 3)), "times": np.ones((2, 2))}),
+        ("do not increase", {"X": np.ones((2, 3)), "times": np.ones((2, 3))}),
+        ("target that is not a finite", {"X": np.ones((2, 3)), "y": np.array([1.0, np.nan])}),
+    ],
+)
+def test_mistakes_in_npz(text, arrays, tmp_path):
+    np.savez(tmp_path / "a.npz", allow_pickle=True, **arrays)
+    with pytest.raises(FileError, match=text) as caught:
+        read(tmp_path / "a.npz")
+    assert str(tmp_path / "a.npz") in str(caught.value)
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist; give a file"):
+        read(tmp_path / "a.ts")
+    with pytest.raises(FileError, match="holds nothing that can be read"):
+        read(tmp_path)
+    (tmp_path / "a.csv").write_bytes(b"")
+    with pytest.raises(FileError, match="is empty"):
+        read(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_bytes(b"1,2")
+    with pytest.raises(FileError, match="holds 'a.csv', 'b.csv'; expected"):
+        read(tmp_path)
+    (tmp_path / "a.csv").unlink()
+    assert len(read(tmp_path)) == 1
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("X.npy", b"\x93NUMPY")
+    with pytest.raises(FileError, match="in a way that numpy does not"):
+        read(tmp_path / "a.npz")
+
+
+@hypothesis.given(hnp.arrays(np.float32, (7, 3, 2), elements=st.sampled_from([-1e-40, -2.5, -0.0, 0.0, 1.0, 1e38])))
+def test_the_order_is_that_of_unique(values):
+    found = paper_order(Dataset("a", tuple(values)))
+    expected, first = np.unique(values.reshape(7, -1), axis=0, return_index=True)
+    np.testing.assert_array_equal(values.reshape(7, -1)[found], expected)
+    np.testing.assert_array_equal(found, first)
+
+
+def test_the_papers_parts():
+    values = np.random.default_rng(0).normal(size=(40, 5, 2)).astype(np.float32)
+    whole = Dataset("whole", (*values, values[3]))
+    order = paper_order(whole)
+    assert sorted(order.tolist()) == list(range(40))
+    expected = Split(*(order[part] for part in paper_split(40, 2345)))
+    kept = np.sort(np.concatenate([paper_split(40, 2345).train[5:], *paper_split(40, 2345)[1:]]))
+    part = Dataset("part", tuple(values[order[kept]]), index=kept, total=40)
+    found = paper_parts(part, 2345)
+    for a, b, c in zip(paper_parts(whole, 2345), expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(np.stack([part.series[i] for i in c]), values[b[len(b) - len(c) :]])
+    assert [len(one) for one in found] == [23, 6, 6]
+    with pytest.raises(ValueError, match="lacks"):
+        paper_parts(part, 1)
+    with pytest.raises(ValueError, match="has 35 of 40 cases and no index"):
+        paper_parts(Dataset("part", part.series, total=40), 2345)
+    with pytest.raises(ValueError, match="different lengths"):
+        paper_order(Dataset("a", (values[0], values[1, :2])))
+
+
+@pytest.mark.skipif(not (DATA / "paper_splits.npz").exists(), reason="LRCSSM_DATA does not name the benchmark data")
+@pytest.mark.parametrize("name", ["SelfRegulationSCP1", "SelfRegulationSCP2", "EthanolConcentration", "MotorImagery"])
+def test_parts_of_the_benchmark_are_the_stored_ones(name):
+    found = read(DATA / f"{name}.npz")
+    assert found.index is not None and found.total is not None
+    np.testing.assert_array_equal(paper_order(found), np.arange(len(found)))
+    with np.load(DATA / "paper_splits.npz") as stored:
+        np.testing.assert_array_equal(found.targets, stored[f"{name}_labels"][found.index])
+        for seed in SEEDS:
+            order = stored[f"{name}_{seed}"]
+            parts = paper_parts(found, seed)
+            ends = [int(0.7 * found.total), int(0.85 * found.total)]
+            for part, expected in zip(parts, np.split(order, ends), strict=True):
+                np.testing.assert_array_equal(found.index[part], expected[np.isin(expected, found.index)])
+            assert len(parts.validation) == ends[1] - ends[0] and len(parts.test) == found.total - ends[1]
