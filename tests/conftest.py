@@ -38,11 +38,15 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow or make test-slow"))
 
 
-@pytest.fixture(scope="module", autouse=True)
+_tests_since = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
 def bounded_memory():
-    """Compiled functions are kept for one test module, not for all of them."""
+    """Compiled functions are kept for a hundred tests: each is a mapping of memory, and a process has only so many."""
     yield
-    jax.clear_caches()
+    if next(_tests_since) % 100 == 0:
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
-"""Readers: files written here from known arrays come back exactly; each layout of folders; each mistake in a sentence."""
+"""Readers: files written here from known arrays come back exactly, and so does each layout of folders."""
 
 import gzip
 import math
-import os
-import pathlib
-import zipfile
+import re
+import textwrap
 
 import hypothesis
 import hypothesis.extra.numpy as hnp
@@ -13,11 +12,9 @@ import numpy as np
 import pytest
 
 from lrcssm import FileError
-from lrcssm.data import SEEDS, Dataset, Split, paper_split
-from lrcssm.data.paper import paper_order, paper_parts
-from lrcssm.data.readers import read
+from lrcssm.data.paper import paper_order
+from lrcssm.data.readers import read, read_parts
 
-DATA = pathlib.Path(os.environ.get("LRCSSM_DATA", "nowhere"))
 LABELS = ("left", "rechts öben", "it's", 'a "b"', "c:d", "e,f")
 
 
@@ -34,7 +31,12 @@ def write_ts(path, series, labels=None, classes=None, times=None):
     target = "" if labels is None else "@targetLabel true\n"
     if classes is not None:
         target = f"@classLabel true {' '.join(map(quoted, classes))}\n"
-    rows = ["# made by hand", f"@problemName {path.name.split('.')[0]}", f"@dimensions {series[0].shape[1]}"]
+    rows = [
+        "# made by hand",
+        "% and more",
+        f"@problemName {path.name.split('.')[0]}",
+        f"@dimensions {series[0].shape[1]}",
+    ]
     rows += [f"@timeStamps {str(times is not None).lower()}", target + "@data"]
     for i, one in enumerate(series):
         dimensions = [[written(value) for value in channel] for channel in one.T]
@@ -221,6 +223,9 @@ def test_univariate_arff(tmp_path):
         ("y\ta\tb\r\nx\t1\t2\r\n", [[[1], [2]]], ("x",)),
         ("case,a,b,y\n1,1,2,p\n2,5,6,q\n1,3,4,p\n", [[[1, 2], [3, 4]], [[5, 6]]], ("p", "q")),
         ("case,t,a\n1,5,2\n1,4,1\n1,7,3\n", [[[1], [2], [3]]], None),
+        ("t8,t9,t10\n1,2,3\n4,5,6\n", [[[1], [2], [3]], [[4], [5], [6]]], None),
+        ("1,2,3\n4,5,6\n", [[[1], [2], [3]], [[4], [5], [6]]], None),
+        ("time,a\n2024-03,3\n2024/01/05,1\n2024-02-01T10:00Z,2\n", [[[1], [2], [3]]], None),
         ("time,a,b\n0,1,2\n1,3,4\n", [[[1, 2], [3, 4]]], None),
         ('\ufefflabel,a,b\n"x, y",1,2\n', [[[1], [2]]], ("x, y",)),
     ],
@@ -372,153 +377,19 @@ def test_parts_must_agree(tmp_path):
     (other / "train.csv").write_text("y,a,b\n1.5,1,2\n2.5,3,4\n")
     (other / "test.csv").write_text("y,a,b\n3,1,2\n")
     assert read(other).task == "regress"
+    # One case alone would be a number; together with the training cases it is a class.
+    (other / "train.csv").write_text("y,a,b\n1,1,2\n2,3,4\n1,5,6\n")
+    (other / "test.csv").write_text("y,a,b\n2,1,2\n")
+    found = read_parts({"test": other / "test.csv", "train": str(other / "train.csv")}, "both")
+    assert found.name == "both" and found.classes == ("1", "2") and found.split is not None
+    assert [part.tolist() for part in found.split] == [[0, 1, 2], [], [3]]
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_parts({"train": other / "train.csv", "test": other / "no.csv"}, "both")
+    with pytest.raises(ValueError, match="read_parts got"):
+        read_parts({"train": other / "train.csv"}, "both")
 
 
-TS = "@problemName a\n@classLabel true a b\n@data\n"
-MISTAKES = {
-    "a.ts": {
-        r"line 5: the label 'c' is not one of 'a', 'b'": TS + "1,2:a\n1,2:c\n",
-        "line 4: its dimensions have from 1 to 2 values": TS + "1,2:3:a\n",
-        "line 5: it has 2 dimensions where 1": TS + "1,2:a\n1,2:1,2:a\n",
-        "line 4: 'x' is not a number": TS + "1,x:a\n",
-        "line 4: a value between two separators": TS + "1,,2:a\n",
-        "line 4: '1e39' is beyond single precision": TS + "1,1e39:a\n",
-        "line 4: there is no target": TS + "1,2",
-        "line 2: there is no @data": "@problemName a\n",
-        "line 1: '1,2,3' stands before @data": "1,2,3\n@data\n",
-        "line 1: @univariate is followed by 'maybe'": "@univariate maybe\n@data\n",
-        "needs @classLabel": "@univariate true\n@data\n1,2:a,3\n1:2\n".replace("a,3", "3,3"),
-        "@equalLength is true": "@equalLength true\n@data\n1,2\n1\n",
-        "line 3: the times of dimension 0": "@timestamps true\n@data\n(1,2),(1,3)\n",
-        "line 3: 'soon' is not a time": "@timestamps true\n@data\n(0,2),(soon,3)\n",
-        "line 3: the target 'x' is not a finite": "@targetLabel true\n@data\n1,2:x\n",
-        "holds no case": TS,
-        "line 4: there is a zero byte": TS + "1,\0",
-        "line 4: it is not text in UTF-8": TS.encode() + b"1,2:\xff\n",
-        "is empty": "\n \n",
-    },
-    "a.arff": {
-        "line 4: it has 3 values for 2": "@attribute a real\n@attribute c {x}\n@data\n1,2,x\n",
-        "line 4: the label 'y' is not one of 'x'": "@attribute a real\n@attribute c {x}\n@data\n1,y\n",
-        "line 1: the attribute 'a' has the type 'string'": "@attribute a string\n@data\n",
-        "line 2: .*written sparsely": "@attribute a real\n@data\n{0 1}\n".replace("real\n", "real\n", 1)[:0]
-        + "@data\n{0 1}\n",
-        "not closed": "@attribute a real\n@attribute c {x}\n@data\n'1,x\n",
-        "several attributes": "@attribute c {x}\n@attribute d {x}\n@data\n",
-        "comes before the @end": "@attribute r relational\n@attribute a real\n@data\n",
-    },
-    "a.csv": {
-        "could all be the case": "case,id,a\n1,1,2\n",
-        "line 2: it has 2 cells where the first row has 3": "y,a,b\n1,2\n",
-        "line 3: in column 'b' 'x' is not a number": "y,a,b\np,1,2\nq,1,x\n",
-        "line 1: there is only one column": "1\n2\n",
-        "neither a header nor numbers": "a,1,b,2\n",
-        "line 3: the target is 'q' here and 'p'": "case,t,a,y\n1,0,1,p\n1,1,2,q\n",
-        "line 3: this time occurs twice": "case,t,a\n1,0,1\n1,0,2\n",
-        "line 2: its target is missing": "y,a,b\n,1,2\n",
-        "quotes or columns": 'y,a\n"p"x,1\n',
-        "a header and no rows": "y,a,b\n",
-    },
-    "a.xyz": {"is not a file that ends in .ts, .arff, .npz, .csv": "1,2"},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, found in MISTAKES.items() for text in found])
-def test_mistakes_in_text(name, text, tmp_path):
-    data = MISTAKES[name][text]
-    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
-    with pytest.raises(FileError, match=text) as caught:
-        read(tmp_path / name)
-    assert str(tmp_path / name) in str(caught.value) and str(caught.value).count(". ") == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "arrays"),
-    [
-        ("neither X nor stream", {"a": np.ones(3)}),
-        (r"X of shape \(3,\)", {"X": np.ones(3)}),
-        ("X as objects", {"X": np.array([[1, None]], object)}),
-        ("y as objects", {"X": np.ones((2, 3)), "y": np.array(["a", None], object)}),
-        ("2 cases and y of shape", {"X": np.ones((2, 3)), "y": np.ones(3)}),
-        ("case 1: a value is beyond", {"X": np.array([[1.0], [1e39]])}),
-        ("which is empty", {"X": np.ones((2, 0, 3))}),
-        ("y from 0 to 2 and 2 classes", {"X": np.ones((2, 3)), "y": np.array([0, 2]), "classes": np.array(["a", "b"])}),
-        ("lengths of shape", {"X": np.ones((2, 3)), "lengths": np.array([3, 4])}),
-        ("split of shape", {"X": np.ones((2, 3)), "split": np.array([0, 3])}),
-        ("index but no n_total", {"X": np.ones((2, 3)), "index": np.array([0, 1])}),
-        ("names a position twice", {"X": np.ones((2, 3)), "index": np.array([1, 1]), "n_total": 3}),
-        ("times of shape", {"X": np.ones((2, 3)), "times": np.ones((2, 2))}),
-        ("do not increase", {"X": np.ones((2, 3)), "times": np.ones((2, 3))}),
-        ("target that is not a finite", {"X": np.ones((2, 3)), "y": np.array([1.0, np.nan])}),
-    ],
-)
-def test_mistakes_in_npz(text, arrays, tmp_path):
-    np.savez(tmp_path / "a.npz", allow_pickle=True, **arrays)
-    with pytest.raises(FileError, match=text) as caught:
-        read(tmp_path / "a.npz")
-    assert str(tmp_path / "a.npz") in str(caught.value)
-
-
-def test_what_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist; give a file"):
-        read(tmp_path / "a.ts")
-    with pytest.raises(FileError, match="holds nothing that can be read"):
-        read(tmp_path)
-    (tmp_path / "a.csv").write_bytes(b"")
-    with pytest.raises(FileError, match="is empty"):
-        read(tmp_path / "a.csv")
-    (tmp_path / "b.csv").write_bytes(b"1,2")
-    with pytest.raises(FileError, match="holds 'a.csv', 'b.csv'; expected"):
-        read(tmp_path)
-    (tmp_path / "a.csv").unlink()
-    assert len(read(tmp_path)) == 1
-    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("X.npy", b"\x93NUMPY")
-    with pytest.raises(FileError, match="in a way that numpy does not"):
-        read(tmp_path / "a.npz")
-
-
-@hypothesis.given(hnp.arrays(np.float32, (7, 3, 2), elements=st.sampled_from([-1e-40, -2.5, -0.0, 0.0, 1.0, 1e38])))
-def test_the_order_is_that_of_unique(values):
-    found = paper_order(Dataset("a", tuple(values)))
-    expected, first = np.unique(values.reshape(7, -1), axis=0, return_index=True)
-    np.testing.assert_array_equal(values.reshape(7, -1)[found], expected)
-    np.testing.assert_array_equal(found, first)
-
-
-def test_the_papers_parts():
-    values = np.random.default_rng(0).normal(size=(40, 5, 2)).astype(np.float32)
-    whole = Dataset("whole", (*values, values[3]))
-    order = paper_order(whole)
-    assert sorted(order.tolist()) == list(range(40))
-    expected = Split(*(order[part] for part in paper_split(40, 2345)))
-    kept = np.sort(np.concatenate([paper_split(40, 2345).train[5:], *paper_split(40, 2345)[1:]]))
-    part = Dataset("part", tuple(values[order[kept]]), index=kept, total=40)
-    found = paper_parts(part, 2345)
-    for a, b, c in zip(paper_parts(whole, 2345), expected, found, strict=True):
-        np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(np.stack([part.series[i] for i in c]), values[b[len(b) - len(c) :]])
-    assert [len(one) for one in found] == [23, 6, 6]
-    with pytest.raises(ValueError, match="lacks"):
-        paper_parts(part, 1)
-    with pytest.raises(ValueError, match="has 35 of 40 cases and no index"):
-        paper_parts(Dataset("part", part.series, total=40), 2345)
-    with pytest.raises(ValueError, match="different lengths"):
-        paper_order(Dataset("a", (values[0], values[1, :2])))
-
-
-@pytest.mark.skipif(not (DATA / "paper_splits.npz").exists(), reason="LRCSSM_DATA does not name the benchmark data")
-@pytest.mark.parametrize("name", ["SelfRegulationSCP1", "SelfRegulationSCP2", "EthanolConcentration", "MotorImagery"])
-def test_parts_of_the_benchmark_are_the_stored_ones(name):
-    found = read(DATA / f"{name}.npz")
-    assert found.index is not None and found.total is not None
-    np.testing.assert_array_equal(paper_order(found), np.arange(len(found)))
-    with np.load(DATA / "paper_splits.npz") as stored:
-        np.testing.assert_array_equal(found.targets, stored[f"{name}_labels"][found.index])
-        for seed in SEEDS:
-            order = stored[f"{name}_{seed}"]
-            parts = paper_parts(found, seed)
-            ends = [int(0.7 * found.total), int(0.85 * found.total)]
-            for part, expected in zip(parts, np.split(order, ends), strict=True):
-                np.testing.assert_array_equal(found.index[part], expected[np.isin(expected, found.index)])
-            assert len(parts.validation) == ends[1] - ends[0] and len(parts.test) == found.total - ends[1]
+@pytest.mark.parametrize("thing", [read, paper_order])
+def test_docstrings_run(thing):
+    (block,) = re.findall(r"```python\n(.*?)```", textwrap.dedent("    " + thing.__doc__), re.DOTALL)
+    exec(compile(block, "docstring", "exec"), {})

@@ -23,11 +23,11 @@ def make(**changes):
     return SequenceModel(ModelConfig(**fields), jax.random.key(0))
 
 
-def waves(count=40, seed=0):
+def waves(count=40, seed=0, lengths=(30, 48)):
     """Two classes of unequal length that differ in their frequency."""
     rng = np.random.default_rng(seed)
     targets = rng.integers(0, 2, count)
-    series = [np.sin(np.arange(rng.choice([30, 48])) * (0.2, 0.6)[k] + rng.uniform(0, 6))[:, None] for k in targets]
+    series = [np.sin(np.arange(rng.choice(lengths)) * (0.2, 0.6)[k] + rng.uniform(0, 6))[:, None] for k in targets]
     return Cases.of(series, targets)
 
 

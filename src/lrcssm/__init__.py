@@ -1,5 +1,7 @@
 """Non-linear recurrent models that train on very long sequences as fast as linear state-space models."""
 
+from typing import TYPE_CHECKING, Any
+
 from . import cells as cells, models as models, stability as stability
 from .checks import check_agreement as check_agreement, check_structure as check_structure
 from .engine import (
@@ -17,4 +19,26 @@ from .engine import (
 from .files import FileError as FileError, load as load, save as save
 from .models import ModelConfig as ModelConfig, SequenceModel as SequenceModel
 
+if TYPE_CHECKING:
+    from .estimators import (
+        LrcSSMClassifier as LrcSSMClassifier,
+        LrcSSMForecaster as LrcSSMForecaster,
+        LrcSSMRegressor as LrcSSMRegressor,
+    )
+
 __version__ = "0.1.0"
+
+_ESTIMATORS = ("LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor")
+
+
+def __getattr__(name: str) -> Any:
+    # They stand on scikit-learn, which takes as long to import as everything else.
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import estimators
+
+    return getattr(estimators, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ESTIMATORS})

@@ -67,6 +67,8 @@ def fetch(
             )
         verify(folder)
         return folder
+    if folder.exists() and not record:
+        raise DataError(f"{folder} was not made by fetch and is not replaced; move it away first.")
     place.mkdir(parents=True, exist_ok=True)
     by_hand = parcel.is_file() and not force
     if not by_hand:
@@ -74,18 +76,18 @@ def fetch(
             download(address, parcel, timeout=timeout, retries=retries, pause=pause, progress=progress)
         except DataError as error:
             raise DataError(_advice(str(error), name, address, parcel)) from error
-    found = sha256(parcel)
-    expected = record.get("sha256") if demanded is None else demanded
-    if expected is not None and found != expected:
-        if not by_hand:
+    try:
+        found = sha256(parcel)
+        expected = record.get("sha256") if demanded is None else demanded
+        if expected is not None and found != expected:
+            who = "was demanded" if demanded is not None else f"was recorded in {name}.lock.json at the first download"
+            raise DataError(
+                f"{name}.zip has the SHA-256 {found}, but {expected} {who}; if you trust the new file, give --sha256 {found}."
+            )
+        _place(parcel, folder, name, {"url": "a file put there by hand" if by_hand else address, "sha256": found})
+    finally:
+        if not by_hand:  # whether it was good, and is no longer needed, or bad, and would only be found again
             parcel.unlink()
-        who = "was demanded" if demanded is not None else f"was recorded in {name}.lock.json at the first download"
-        raise DataError(
-            f"{name}.zip has the SHA-256 {found}, but {expected} {who}; if you trust the new file, give --sha256 {found}."
-        )
-    _place(parcel, folder, name, {"url": "a file put there by hand" if by_hand else address, "sha256": found})
-    if not by_hand:
-        parcel.unlink()
     return folder
 
 

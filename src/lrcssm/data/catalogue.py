@@ -14,7 +14,6 @@ from . import archive, problems, synthetic
 from .bundled import digits_dataset
 from .dataset import Dataset
 from .download import DataError
-from .splits import Split
 
 SUFFIXES = (".npz", ".ts", ".arff", ".csv")
 """What the names of readable files end in; `.gz` may follow."""
@@ -148,7 +147,7 @@ def _found(place: pathlib.Path) -> dict[str, list[pathlib.Path]]:
 
 
 def _from_directory(name: str, place: pathlib.Path) -> Dataset:
-    from .readers import read
+    from .readers import read, read_parts
 
     found = _found(place)
     if name not in found:
@@ -170,41 +169,12 @@ def _from_directory(name: str, place: pathlib.Path) -> Dataset:
             archive.verify(chosen)
         return dataclasses.replace(read(chosen), name=name)
     suffix = min((_suffix(path) for path in paths), key=SUFFIXES.index)
-    parts = {_stem(path.name).rpartition("_")[2]: path for path in paths if _suffix(path) == suffix}
-    datasets = {part: read(path) for part, path in sorted(parts.items(), reverse=True)}
-    if len(datasets) == 1:
-        ((part, dataset),) = datasets.items()
-        word = "training" if part == "TRAIN" else "test"
-        return dataclasses.replace(dataset, name=name, about=f"{dataset.about} Only the {word} part is here.".strip())
-    return _join(name, datasets["TRAIN"], datasets["TEST"])
-
-
-def _join(name: str, train: Dataset, test: Dataset) -> Dataset:
-    """Two parts as one data set, with the split that they are."""
-    if train.task != test.task or train.series[0].shape[1] != test.series[0].shape[1]:
-        raise DataError(
-            f"{name}_TRAIN ({train.task}, {train.series[0].shape[1]} channels) and {name}_TEST ({test.task}, "
-            f"{test.series[0].shape[1]} channels) do not belong together; put only parts of one data set there."
-        )
-    targets, classes = None, None
-    if train.targets is not None and test.targets is not None:
-        targets = np.concatenate([train.targets, test.targets])
-    if train.classes is not None and test.classes is not None:
-        classes = (*train.classes, *(one for one in test.classes if one not in train.classes))
-        place = np.array([classes.index(one) for one in test.classes])
-        targets = np.concatenate([np.asarray(train.targets), place[np.asarray(test.targets)]])
-    nowhere = np.arange(0)
-    cut, end = len(train), len(train) + len(test)
-    return Dataset(
-        name=name,
-        series=(*train.series, *test.series),
-        targets=targets,
-        classes=classes,
-        split=Split(np.arange(cut), nowhere, np.arange(cut, end)),
-        times=None if train.times is None or test.times is None else (*train.times, *test.times),
-        channel_names=train.channel_names,
-        about=train.about,
-    )
+    parts = {_stem(path.name).rpartition("_")[2].lower(): path for path in paths if _suffix(path) == suffix}
+    if len(parts) == 2:
+        return dataclasses.replace(read_parts(parts, name), name=name)
+    ((part, path),) = parts.items()
+    dataset, word = read(path), "training" if part == "train" else "test"
+    return dataclasses.replace(dataset, name=name, about=f"{dataset.about} Only the {word} part is here.".strip())
 
 
 def _peek(name: str, paths: list[pathlib.Path]) -> tuple[int | None, ...]:

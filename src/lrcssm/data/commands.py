@@ -2,6 +2,7 @@
 `archive`."""
 
 import dataclasses
+import io
 import sys
 from typing import Annotated
 
@@ -23,6 +24,7 @@ class ListData:
         """Prints a table, or JSON."""
         from .describe import list_entries
 
+        _print_what_can_be_printed()
         list_entries(self.directory, self.all, self.json)
 
 
@@ -43,6 +45,7 @@ class ShowData:
         """Prints the facts and a sketch, or JSON."""
         from .describe import show
 
+        _print_what_can_be_printed()
         show(self.source, self.directory, self.picture, self.json)
 
 
@@ -82,6 +85,7 @@ class FetchData:
         """Downloads with a bar of progress, and says where each data set is."""
         from .archive import MIRROR, fetch
 
+        _print_what_can_be_printed()
         for name in self.names:
             with _bar(name) as tell:
                 try:
@@ -99,6 +103,12 @@ class FetchData:
                     print(f"What has come of {name} is kept; the same command goes on from there.", file=sys.stderr)
                     raise
             print(f"{folder.name} is in {folder}")
+
+
+def _print_what_can_be_printed() -> None:
+    """Names come from files: a character that the terminal does not know becomes a question mark, not an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _bar(name: str):

@@ -18,7 +18,7 @@ from typing import Any
 
 MOST_BYTES = 32 * 2**30
 _MOST_ATTEMPTS = 200
-_BLOCK = 2**18
+_BLOCK = 2**16
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 
 Progress = Callable[[int, int | None], None]

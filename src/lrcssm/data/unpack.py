@@ -38,7 +38,7 @@ def unpack(parcel: pathlib.Path, folder: pathlib.Path, name: str) -> list[str]:
         what = (
             "a web page" if head.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")) else "something else"
         )
-        raise DataError(f"{parcel} is not a zip file but {what}; delete it, and check the name and the --url.")
+        raise DataError(f"{parcel} is not a zip file but {what}; check the name and the --url.")
     try:
         with zipfile.ZipFile(parcel) as archive:
             members = archive.infolist()
@@ -49,8 +49,13 @@ def unpack(parcel: pathlib.Path, folder: pathlib.Path, name: str) -> list[str]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno is not None):
             raise
-        raise DataError(f"{parcel} is damaged ({error}); delete it and fetch {name} again.") from error
+        raise DataError(f"{parcel} is damaged ({_reason(error)}); get it again.") from error
     return sorted(chosen)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what was said, without its full stop."""
+    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _check(parcel: pathlib.Path, members: list[zipfile.ZipInfo]) -> None:
@@ -106,4 +111,4 @@ def _copy(parcel: pathlib.Path, archive: zipfile.ZipFile, member: zipfile.ZipInf
                 raise DataError(f"{parcel} holds more of {member.filename!r} than it says; do not use it.")
             file.write(block)
     if left:
-        raise DataError(f"{parcel} holds less of {member.filename!r} than it says; delete it and fetch it again.")
+        raise DataError(f"{parcel} holds less of {member.filename!r} than it says; get it again.")

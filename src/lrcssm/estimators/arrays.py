@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from sklearn.utils import validation
 
+# scikit-learn has no types, and those that are guessed from its defaults are wrong.
+check_array: Any = validation.check_array
+validate_data: Any = validation.validate_data
 FLOATS = [np.float64, np.float32]
 
 
@@ -34,7 +36,9 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
     elif _ndim(X) == 3:
         array = check_array(X, dtype=FLOATS, allow_nd=True, ensure_all_finite=finite, estimator=estimator)
         if 0 in array.shape:
-            raise ValueError(f"X has shape {array.shape}; expected (n_cases, n_channels, n_timepoints), none of them 0.")
+            raise ValueError(
+                f"X has shape {array.shape}; expected (n_cases, n_channels, n_timepoints), none of them 0."
+            )
         series, features = [one.T for one in array], array.shape[1]
     elif table:
         array = validate_data(estimator, X, reset=reset, dtype=FLOATS, ensure_all_finite=finite)
@@ -108,6 +112,8 @@ def _transposed(i: int, one: Any, nan: bool) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise ValueError(f"Series {i} has dtype {array.dtype}; expected numbers.")
     array = array.astype(np.float64) if array.dtype.kind != "f" else array
-    if np.isinf(array).any() or not nan and np.isnan(array).any():
-        raise ValueError(f'Series {i} holds NaN or infinity; give missing="mask" or missing="fill" if values are missing.')
+    if np.isinf(array).any() or (not nan and np.isnan(array).any()):
+        raise ValueError(
+            f'Series {i} holds NaN or infinity; give missing="mask" or missing="fill" if values are missing.'
+        )
     return array[:, None] if array.ndim == 1 else array.T

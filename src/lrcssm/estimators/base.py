@@ -1,5 +1,6 @@
 """What the classifier and the regressor share: from arrays to cases, training, prediction."""
 
+import abc
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -36,9 +37,13 @@ class Learner(Saved, BaseEstimator, Parameters):
         """A number that stands for `random_state` in one fit."""
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _config(self, length: int, **fixed: Any) -> ModelConfig:
+    def _goes_on(self) -> bool:
+        """Whether there is a model for `fit` to start from."""
+        return self.warm_start and hasattr(self, "model_")
+
+    def _configured(self, length: int, **fixed: Any) -> ModelConfig:
         """The model's configuration; while one goes on learning, it must be what it was."""
-        if not (self.warm_start and hasattr(self, "model_")):
+        if not self._goes_on():
             return model_config(self, length=length, **fixed)
         old = self.model_.config
         new = model_config(self, length=length, old=old, **fixed)
@@ -51,7 +56,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         return old
 
     def _start(self, config: ModelConfig, train: Cases, seed: int) -> SequenceModel:
-        if self.warm_start and hasattr(self, "model_"):
+        if self._goes_on():
             return self.model_
         return SequenceModel(config, jax.random.key(seed)).with_statistics(*train.statistics())
 
@@ -89,45 +94,36 @@ class SeriesLearner(Learner, SeriesParameters):
 
     unit_: float | None
     table_: bool
+    seed_: int
 
-    def fit(self, X: Any, y: Any, times: Any = None) -> Self:
-        """Trains a new model, or with `warm_start` goes on with the one that is there.
-
-        **Arguments:**
-
-        - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`.
-        - `y`: one target for each case.
-        - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a
-            list of `(T_i,)`, increasing.
-        """
-        series, targets = self._training_data(X, y)
-        seed = self._seed()
-        cases = self._cases(series, targets, times, reset=True)
-        config = self._config(cases.longest, input_dim=cases.channels, **self._task())
-        rng = np.random.default_rng(seed)
-        held = self._validation(np.asarray(cases.targets), rng)
-        rest = np.setdiff1d(np.arange(len(cases)), held)
-        train, validation = (cases.take(rest), cases.take(held)) if len(held) else (cases, None)
-        self._learn(self._start(config, train, seed), train, validation, training_config(self, seed=seed))
-        return self
-
-    def _training_data(self, X: Any, y: Any) -> tuple[list[np.ndarray], np.ndarray]:
+    def _fit(self, X: Any, y: Any, times: Any) -> Self:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         series = as_series(self, X, reset=True, nan=self.missing != "error")
         check_consistent_length(series, y)
-        return series, self._targets(y)
+        cases = self._cases(series, self._targets(y), times, reset=True)
+        config, self.seed_ = self._config(cases), self._seed()
+        held = self._validation(np.asarray(cases.targets), np.random.default_rng(self.seed_))
+        train, validation = cases, None
+        if len(held):
+            train, validation = cases.take(np.setdiff1d(np.arange(len(cases)), held)), cases.take(held)
+        start = self._start(config, train, self.seed_)
+        self._learn(start, train, validation, training_config(self, seed=self.seed_))
+        return self
 
+    @abc.abstractmethod
     def _targets(self, y: Any) -> np.ndarray:
-        """Targets as a model takes them, and what has to be remembered of them."""
-        raise NotImplementedError
+        """Targets as a model takes them; what has to be remembered of them is kept."""
 
+    @abc.abstractmethod
     def _task(self) -> dict[str, Any]:
         """`task` and `output_dim` of the model."""
-        raise NotImplementedError
+
+    def _config(self, cases: Cases) -> ModelConfig:
+        return self._configured(cases.longest, input_dim=cases.channels, **self._task())
 
     def _validation(self, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Positions of the cases for validation."""
+        """Positions of the cases that are held out."""
         return np.sort(rng.permutation(len(targets))[: self._held_out(len(targets))])
 
     def _cases(self, series: Sequence[np.ndarray], targets: Any, times: Any, *, reset: bool) -> Cases:

@@ -29,7 +29,6 @@ class Parameters:
     depth: int = 2
     cell: str = "LRC"
     cell_options: Mapping[str, Any] | None = None
-    patch: int | Literal["auto"] = "auto"
     differences: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
     encoder: Literal["mlp", "linear"] = "mlp"
@@ -60,8 +59,9 @@ class Parameters:
 class SeriesParameters(Parameters):
     """For estimators that give one answer for a whole series."""
 
+    patch: int | Literal["auto"] = "auto"
     time: bool = False
-    bidirectional: bool = False
+    bidirectional: bool = True
     pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] = "mean-max-std"
     missing: Literal["error", "mask", "fill"] = "error"
 
@@ -76,9 +76,19 @@ class ClassifierParameters(SeriesParameters):
     monitor: Literal["score", "loss"] = "score"
 
 
-def model_config(
-    parameters: Parameters, *, length: int, old: ModelConfig | None = None, **fixed: Any
-) -> ModelConfig:
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class ForecasterParameters(Parameters):
+    """For estimators whose answer is what comes next."""
+
+    horizon: int = 1
+    window: int | None = None
+    season: int = 1
+    level: Literal["last", "mean", "none"] = "last"
+    patch: int = 1
+
+
+def model_config(parameters: Parameters, *, length: int, old: ModelConfig | None = None, **fixed: Any) -> ModelConfig:
     """The configuration of a model.
 
     **Arguments:**

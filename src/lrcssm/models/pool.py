@@ -37,7 +37,11 @@ class Pool(eqx.Module):
         mean, variance = moments(x, mask)
         if self.kind != "mean-max-std":
             return mean
-        return jnp.concatenate([mean, jnp.max(masked(x, mask, -jnp.inf), 0), jnp.sqrt(variance + 1e-6)], -1)
+        # By position: the gradient of a maximum looks for the value, and where the compiler computes that twice, rounding
+        # can keep it from being found, which gives NaN.
+        x = masked(x, mask, -jnp.inf)
+        highest = jnp.take_along_axis(x, jnp.argmax(x, 0)[None], 0)[0]
+        return jnp.concatenate([mean, highest, jnp.sqrt(variance + 1e-6)], -1)
 
 
 def last_valid(

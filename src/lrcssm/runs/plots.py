@@ -119,10 +119,10 @@ def time_constants(layers: Sequence[np.ndarray], steps: int) -> Figure:
         note = f", {forever} for ever" if forever else ""
         axes.plot(np.arange(len(kept)), kept, ".-", markersize=3, linewidth=0.7, label=f"block {i + 1}{note}")
     axes.axhline(steps, color=GREY, linewidth=1, zorder=0)
-    axes.annotate("the sequence's length", (0.995, steps), xycoords=("axes fraction", "data"), fontsize=8, color="0.4",
-                  ha="right", va="bottom")  # fmt: skip
+    axes.annotate("the sequence's length", (0.01, steps), xycoords=("axes fraction", "data"), fontsize=8, color="0.4",
+                  ha="left", va="bottom")  # fmt: skip
     axes.set(yscale="log", xlabel="unit, sorted", ylabel="steps remembered")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
     return _tidy(figure)
 
 

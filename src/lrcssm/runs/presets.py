@@ -50,7 +50,8 @@ def configure(
             "check_every": 50,
         }  # fmt: skip
     config = base.replace(**mine, cell_options=own | options)
-    return config, TrainingConfig(**(each | given(training) | {"seed": seed}))
+    chosen: dict[str, Any] = each | given(training) | {"seed": seed}
+    return config, TrainingConfig(**chosen)
 
 
 def outputs(data: Dataset) -> int:

@@ -25,6 +25,10 @@ from ..models import SequenceModel
 from .config import TrainingConfig
 
 
+LEAST_SECONDS = 1.0
+"""The least time between two writings: small models are looked at many times a second."""
+
+
 class CheckpointError(ValueError):
     """A checkpoint that cannot be used; its text says why."""
 
@@ -37,12 +41,10 @@ class Checkpoint:
 
     - `path`: the file.
     - `run`: what the run is made of; see `identity`.
-    - `seconds`: the least time between two writings.
     """
 
     path: str | os.PathLike[str]
     run: dict[str, Any]
-    seconds: float = 1.0
     written: float = -np.inf
 
     @property
@@ -54,7 +56,7 @@ class Checkpoint:
     def write(self, progress: Any, *, final: bool) -> None:
         """Writes the progress, unless that was done a moment ago and this is not the end."""
         now = time.monotonic()
-        if not final and now - self.written < self.seconds:
+        if not final and now - self.written < LEAST_SECONDS:
             return
         facts = {
             name: getattr(progress, name) for name in ("score", "best_step", "stale", "over")
@@ -74,14 +76,12 @@ class Checkpoint:
                 continue
             try:
                 header, arrays = read_arrays(path, kind="checkpoint")
-                found = (
-                    self._filled(path, empty, arrays),
-                    header["facts"] | {"history": [_restore(epoch) for epoch in header["facts"]["history"]]},
-                )
+                self._compare(path, header["run"])
+                history = [_restore(epoch) for epoch in header["facts"]["history"]]
+                found = self._filled(path, empty, arrays), header["facts"] | {"history": history}
             except (FileError, KeyError, TypeError) as error:
                 complaints.append(str(error))
                 continue
-            self._compare(path, header["run"])
             if complaints:
                 warnings.warn(f"{complaints[0]} The checkpoint before it, {path}, is used instead.", stacklevel=3)
             return found

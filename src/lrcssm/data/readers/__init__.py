@@ -6,14 +6,15 @@ whatever is wrong with one is said in a sentence that names it.
 
 import os
 import pathlib
+from collections.abc import Callable, Mapping
 
 from ...files import FileError
 from ..dataset import Dataset
 from .arff import read_arff
 from .csv import read_csv
-from .folder import Reader, read_folder, suffix_of
+from .folder import Reader, read_folder, suffix_of, together
 from .npz import read_npz
-from .raw import finish
+from .raw import Raw, finish
 from .ts import read_ts
 
 READERS: dict[str, Reader] = {".ts": read_ts, ".arff": read_arff, ".npz": read_npz, ".csv": read_csv}
@@ -42,17 +43,49 @@ def read(path: str | os.PathLike[str]) -> Dataset:
     A `Dataset`. What cannot be read raises `FileError`, and what is not there `FileNotFoundError`.
     """
     source = pathlib.Path(path)
+    if source.is_dir():
+        return _guarded(source, lambda: read_folder(source, READERS))
+    return _guarded(source, lambda: _read_file(source))
+
+
+def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str) -> Dataset:
+    """Reads a data set whose parts are files of their own.
+
+    **Arguments:**
+
+    - `paths`: of `"train"`, `"test"` and perhaps `"validation"`. What they leave open, such as whether whole numbers are
+        classes, is decided for all parts together.
+    - `name`: of the data set, where the files themselves do not agree on one.
+
+    **Returns:**
+
+    A `Dataset` whose split says which is which.
+    """
+    files = {part: pathlib.Path(path) for part, path in paths.items()}
+    if not {"train", "test"} <= set(files) <= {"train", "validation", "test"}:
+        raise ValueError(f"read_parts got {sorted(files)}; give train, test and perhaps validation.")
+    return _guarded(
+        files["train"], lambda: together({part: (path, _read_file(path)) for part, path in files.items()}, name)
+    )
+
+
+def _read_file(source: pathlib.Path) -> Raw:
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist; give a file or a folder.")
+    reader = READERS.get(suffix_of(source))
+    if not source.is_file() or reader is None:
+        raise FileError(f"{source} is not a file that ends in {', '.join(READERS)}, nor a folder with such files.")
+    if source.stat().st_size == 0:
+        raise FileError(f"{source} is empty.")
+    return reader(source)
+
+
+def _guarded(source: pathlib.Path, make: Callable[[], Raw]) -> Dataset:
+    """Whatever a machine has against a file is said in a sentence too."""
     try:
-        if source.is_dir():
-            return finish(read_folder(source, READERS), source)
-        reader = READERS.get(suffix_of(source))
-        if not source.is_file() or reader is None:
-            raise FileError(f"{source} is not a file that ends in {', '.join(READERS)}, nor a folder with such files.")
-        if source.stat().st_size == 0:
-            raise FileError(f"{source} is empty.")
-        return finish(reader(source), source)
+        return finish(make(), source)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}.") from error
     except (MemoryError, RecursionError) as error:

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -49,6 +50,11 @@ def read_csv(path: pathlib.Path) -> Raw:
     name = path.name.split(".")[0]
     if "time" in special or repeated:
         return _long(path, table, name)
+    if not table.roles and not _counted(table.names):
+        raise FileError(
+            f"{path}, line {number}: {listed(table.names)} could be steps of cases or channels of one series; name the columns "
+            f"t0, t1, t2 for steps, or give those that tell cases and times apart their names ({_looked_for()})."
+        )
     return Raw(name, list(table.values[:, :, None]), special.get("target"), guess=True)
 
 
@@ -99,11 +105,17 @@ def _chain(number, first, rows):
 
 def _is_header(row: Sequence[str]) -> bool:
     """Words only; or with a known word beside counted columns, as 0, 1, 2, label."""
-    words = [i for i, cell in enumerate(row) if not is_number(cell)]
+    numeric = [is_number(cell) for cell in row]
+    words = [i for i, number in enumerate(numeric) if not number]
     if len(words) == len(row):
         return True
+    if not words and len(row) > 2 and [cell.strip() for cell in row] == [str(i) for i in range(len(row))]:
+        raise Problem(
+            "0, 1, 2 and so on could be a header or a case; leave the header out or name its columns t0, t1, t2, or write a "
+            "case as 0.0."
+        )
     known = {name for names in ROLES.values() for name in names}
-    counted = [cell.strip() for i, cell in enumerate(row) if i not in words]
+    counted = [cell.strip() for cell, number in zip(row, numeric, strict=True) if number]
     if counted in ([str(i + start) for i in range(len(counted))] for start in (0, 1)) and any(
         row[i].strip().casefold() in known for i in words
     ):
@@ -114,6 +126,13 @@ def _is_header(row: Sequence[str]) -> bool:
             f"numbers); name the columns in a header ({_looked_for()})."
         )
     return False
+
+
+def _counted(names: Sequence[str]) -> bool:
+    """Whether names are numbered one after the other, as steps are."""
+    found = [re.search(r"\d{1,9}$", name, re.ASCII) for name in names]
+    places = [int(one[0]) for one in found if one]
+    return len(places) == len(names) and places == list(range(places[0], places[0] + len(places)))
 
 
 def _looked_for() -> str:

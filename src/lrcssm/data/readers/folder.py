@@ -38,7 +38,7 @@ def read_folder(path: pathlib.Path, readers: Mapping[str, Reader]) -> Raw:
     for suffix, reader in readers.items():
         found = _parts(path, [file for file, own in files.items() if own == suffix], suffix)
         if found:
-            return _together({part: (file, reader(file)) for part, file in found.items()}, path.resolve().name)
+            return together({part: (file, reader(file)) for part, file in found.items()}, path.resolve().name)
     if len(files) == 1:
         ((file, suffix),) = files.items()
         return readers[suffix](file)
@@ -79,7 +79,7 @@ def _parts(path: pathlib.Path, files: Sequence[pathlib.Path], suffix: str) -> di
     return next(iter(complete.values()), {})
 
 
-def _together(parts: Mapping[str, tuple[pathlib.Path, Raw]], name: str) -> Raw:
+def together(parts: Mapping[str, tuple[pathlib.Path, Raw]], name: str) -> Raw:
     """Training, validation and test cases, in this order, and a split that tells them apart."""
     order = [part for part in ("train", "validation", "test") if part in parts]
     raws = [parts[part][1] for part in order]
@@ -98,7 +98,7 @@ def _folders(path: pathlib.Path, folders: Sequence[pathlib.Path], suffixes: tupl
         if not {"train", "test"} <= set(parts):
             raise FileError(f"{path} holds {listed(one.name for one in folders)} only; expected train and test.")
         read = {part: (folder, _classes(folder, _visible_folders(folder))) for part, folder in parts.items()}
-        return _together(read, path.resolve().name)
+        return together(read, path.resolve().name)
     found = _classes(path, folders)
     if not found.series:
         raise FileError(

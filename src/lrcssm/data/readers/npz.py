@@ -21,6 +21,9 @@ _KEYS = (
     "X", "stream", "T", "C", "shift", "y", "classes", "index", "n_total", "lengths", "times", "split", "channel_names",
 )  # fmt: skip
 _MOST_CASES = 10**7
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, IndexError, OverflowError,
+)  # fmt: skip
 _DTYPE = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>|=]?(?:[biuf]\d{1,2}|[US]\d{1,9}|M8\[\w{1,2}\]))['"]""")
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([\d,\s]{0,200})\)""")
@@ -80,7 +83,9 @@ def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
             if sum(one.file_size for one in wanted.values()) > limit(path):
                 raise too_large(path)
             return {key: _array(path, archive, key, one) for key, one in wanted.items()}
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, struct.error) as error:
+    except FileError:
+        raise
+    except _DAMAGE as error:
         raise FileError(f"{path} is cut off, damaged or not an .npz file.") from error
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or 'it is damaged'}.") from error
@@ -170,7 +175,11 @@ def _times(path, arrays, cases, longest):
     if found.dtype.kind not in "iufM" or found.shape not in ((longest,), (cases, longest)):
         raise FileError(f"{path} has times of shape {found.shape}; expected numbers or dates ({cases}, {longest}).")
     if found.dtype.kind == "M":
-        found = np.where(np.isnat(found), np.nan, (found - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+        try:
+            seconds = found.astype("M8[us]") - np.datetime64(0, "us")
+        except (ValueError, OverflowError) as error:
+            raise FileError(f"{path} has dates beyond what microseconds since 1970 can count.") from error
+        found = np.where(np.isnat(found), np.nan, seconds / np.timedelta64(1, "s"))
     return list(np.broadcast_to(found.astype(np.float64), (cases, longest)))
 
 

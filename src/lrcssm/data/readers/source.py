@@ -40,9 +40,9 @@ def shown(text: str, longest: int = 30) -> str:
 
 def listed(names: Iterable[str], most: int = 6) -> str:
     """Some names in a sentence, not all if there are many."""
-    all_of_them = [shown(name) for name in names]
+    all_of_them = list(names)
     more = len(all_of_them) - most
-    return ", ".join(all_of_them[:most]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(shown, all_of_them[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def limit(path: pathlib.Path) -> int:
@@ -76,7 +76,7 @@ def content(path: pathlib.Path) -> bytes:
         raise FileError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def lines(path: pathlib.Path, comment: str | None = None) -> list[str]:
+def lines(path: pathlib.Path, comment: str | tuple[str, ...] = ()) -> list[str]:
     """The lines of a text file in UTF-8, of which comments may be in any encoding."""
     data = content(path).removeprefix(b"\xef\xbb\xbf")
     if b"\r" in data:
@@ -91,7 +91,7 @@ def lines(path: pathlib.Path, comment: str | None = None) -> list[str]:
     except UnicodeDecodeError:
         found = data.decode(errors="surrogateescape").split("\n")
     for number, line in enumerate(found, 1):
-        if not line.isascii() and not (comment and line.lstrip().startswith(comment)):
+        if not line.isascii() and not line.lstrip().startswith(comment):
             try:
                 line.encode()
             except UnicodeEncodeError:

@@ -12,6 +12,7 @@ from .raw import Raw
 from .source import Problem, at, limit, lines, listed, shown
 from .values import increasing, moments, numbers, targets
 
+_COMMENT = ("#", "%")
 _WORD = re.compile(r"""'([^']*)'|"([^"]*)"|(\S+)""")
 # A colon in a date never follows a bracket: only this one can end a dimension that has times.
 _END_OF_DIMENSION = re.compile(r"(?<=\))\s*:")
@@ -30,13 +31,13 @@ class _Header:
 
 def read_ts(path: pathlib.Path) -> Raw:
     """Reads one file; the declared numbers of series and steps are only compared with what is there."""
-    text = lines(path, comment="#")
+    text = lines(path, comment=_COMMENT)
     header, start = _header(path, text)
     most = limit(path)
     series, labels, times = [], [], []
     for number in range(start, len(text)):
         line = text[number].strip()
-        if not line or line.startswith("#"):
+        if not line or line.startswith(_COMMENT):
             continue
         with at(path, number + 1):
             body, label = _label(line, header)
@@ -64,12 +65,12 @@ def _header(path: pathlib.Path, text: Sequence[str]) -> tuple[_Header, int]:
     header = _Header(path.name.split(".")[0])
     for number, line in enumerate(text, 1):
         line = line.strip()
-        if not line or line.startswith("#"):
+        if not line or line.startswith(_COMMENT):
             continue
         with at(path, number):
             if not line.startswith("@"):
                 raise Problem(f"{shown(line)} stands before @data; a header's lines begin with @ or #.")
-            tag, _, rest = line.partition(" ")
+            tag, rest = (*line.split(None, 1), "")[:2]
             if tag.lower() == "@data":
                 return header, number
             _understand(header, tag.lower(), rest.strip())

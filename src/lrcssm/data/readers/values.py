@@ -9,6 +9,7 @@ import numpy as np
 from .source import Problem, shown
 
 _MISSING = {"?", "nan", "na", "n/a", "null", "none"}
+_MONTH = re.compile(r"\d{4}-\d{2}")
 _SLASHED = re.compile(r"(\d{4})/(\d{1,2})/(\d{1,2})")
 
 
@@ -35,9 +36,10 @@ def numbers(cells: Sequence[str], *, blank: bool = False) -> np.ndarray:
 def is_number(cell: str) -> bool:
     """Whether a cell is a number or says that one is missing."""
     try:
-        _number(cell, 0, True)
-    except Problem:
-        return False
+        float(cell)
+    except ValueError:
+        word = cell.strip().casefold()
+        return not word or word in _MISSING
     return True
 
 
@@ -71,15 +73,31 @@ def moments(cells: Sequence[str]) -> np.ndarray:
     try:
         found = np.fromiter(map(float, cells), np.float64, len(cells))
     except ValueError:
-        found = np.fromiter((_moment(cell, i) for i, cell in enumerate(cells)), np.float64, len(cells))
+        read = _plain_time if is_number(cells[0]) else _date
+        found = np.fromiter((read(cell, i) for i, cell in enumerate(cells)), np.float64, len(cells))
     if not np.isfinite(found).all():
         where = int(np.flatnonzero(~np.isfinite(found))[0])
         raise Problem(f"the time {shown(cells[where])} is not finite.", where)
     return found
 
 
-def _moment(cell: str, where: int) -> float:
+def _plain_time(cell: str, where: int) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        raise _no_time(cell, where) from None
+
+
+def _no_time(cell: str, where: int) -> Problem:
+    return Problem(
+        f"{shown(cell)} is not a time; give numbers, or dates such as 2024-01-31 12:00:00, and not both.", where
+    )
+
+
+def _date(cell: str, where: int) -> float:
     text = cell.strip().strip("\"'")
+    if _MONTH.fullmatch(text):
+        text += "-01"
     date = _SLASHED.match(text)
     if date:
         text = f"{date[1]}-{int(date[2]):02}-{int(date[3]):02}{text[date.end() :]}"
@@ -88,9 +106,7 @@ def _moment(cell: str, where: int) -> float:
         zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
         return (zoned - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)).total_seconds()
     except (ValueError, OverflowError):
-        raise Problem(
-            f"{shown(cell)} is not a time; give numbers, or dates such as 2024-01-31 12:00:00, and not both.", where
-        ) from None
+        raise _no_time(cell, where) from None
 
 
 def increasing(times: np.ndarray) -> bool:

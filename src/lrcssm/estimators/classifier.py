@@ -1,0 +1,167 @@
+"""A classifier of time series."""
+
+from typing import Any, Self
+
+import jax
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from ..data import batches
+from ..engine import Auto
+from ..training.metrics import arrays_of, log_softmax, weights_of
+from ..training.step import TrainState, train_step
+from .arrays import as_series, check_array
+from .base import SeriesLearner
+from .parameters import ClassifierParameters, training_config
+
+
+class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
+    """Classifies time series, of equal length or not, with one channel or many.
+
+    ```python
+    import lrcssm, numpy as np
+
+    rng = np.random.default_rng(0)
+    y = np.repeat(["slow", "fast"], 20)
+    X = np.sin(np.where(y == "slow", 0.2, 0.6)[:, None] * np.arange(50) + rng.uniform(0, 6, (40, 1)))
+    model = lrcssm.LrcSSMClassifier(width=8, state=8, depth=1, steps=100, random_state=0).fit(X, y)
+    print(model.predict(X[:2]), model.score(X, y))
+    ```
+
+    **Arguments:**
+
+    - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `differences`, `standardise`, `layout`, `mixer`,
+        `activation`, `dropout`, `time`, `bidirectional`, `pool`: as for `lrcssm.ModelConfig`. Without `cell_options` the
+        time constants of the cell are spread over the length of the longest series.
+    - `patch`: how many steps become one before the encoder; `"auto"` takes the root of the length.
+    - `missing`: what to do with NaN: `"error"`; `"mask"`, skip a step where a channel is missing; or `"fill"`, carry the
+        last value forward.
+    - `steps`, `batch`, `learning_rate`, `schedule`, `warmup`, `weight_decay`, `clip`, `ema`, `label_smoothing`,
+        `class_weights`, `monitor`, `check_every`, `patience`: as for `lrcssm.training.TrainingConfig`.
+    - `validation_fraction`: the share of each class that is held out, to keep the weights that are best on it; 0 trains
+        on everything and keeps the last weights.
+    - `solver`: of the recurrences, such as `lrcssm.DEER()`; `None` is `lrcssm.Auto()`.
+    - `callbacks`: called with an `Epoch` at each look at the validation data; training ends if one returns true.
+    - `random_state`: a whole number for the same model each time.
+    - `verbose`: 1 prints a line at each look.
+    - `warm_start`: `fit` goes on with the weights that are there.
+
+    **Attributes:**
+
+    - `model_`: the `SequenceModel`.
+    - `classes_`: the labels, in the order of the columns of `predict_proba`.
+    - `history_`, `n_iter_`: one `Epoch` for each look, and how many steps were made.
+    - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
+    """
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any, times: Any = None) -> Self:
+        """Trains a new model, or with `warm_start` goes on with the one that is there.
+
+        **Arguments:**
+
+        - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`.
+        - `y`: the class of each case, numbers or text.
+        - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a
+            list of `(T_i,)`, increasing.
+        """
+        vars(self).pop("_progress", None)
+        return self._fit(X, y, times)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> Self:
+        """One pass over these cases, from where the last call ended, at a constant learning rate after the warm-up.
+
+        **Arguments:**
+
+        - `X`, `y`, `times`: as for `fit`.
+        - `classes`: all labels there will ever be; needed in the first call only.
+        """
+        first = not hasattr(self, "model_")
+        if first and classes is None:
+            raise ValueError("The first call of partial_fit got no classes; give all labels that there will be.")
+        series = as_series(self, X, reset=first, nan=self.missing != "error")
+        check_consistent_length(series, y)
+        if first:
+            self.classes_ = np.unique(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError("partial_fit got other classes than in its first call; give the same, or none.")
+        cases = self._cases(series, self._numbers(self._labels(y)), times, reset=first)
+        if first:
+            self.seed_, self.history_ = self._seed(), ()
+            self.model_ = self._start(self._config(cases), cases, self.seed_)
+        config = training_config(self, seed=self.seed_, schedule="constant")
+        knobs, key = config.knobs(), jax.random.key(config.seed)
+        # The optimiser's memory and the averaged weights go on from call to call.
+        state = getattr(self, "_progress", None) or TrainState.start(self.model_, knobs)
+        weights = weights_of(cases, config.class_weights, len(self.classes_))
+        rng = np.random.default_rng((config.seed, int(state.step)))
+        for part in batches(cases, min(config.batch, len(cases)), rng):
+            state, loss, *_ = train_step(state, arrays_of(part, weights), knobs, key, self.solver or Auto())
+            if not np.isfinite(loss):
+                raise FloatingPointError(f"Training failed at step {int(state.step)}: make learning_rate smaller.")
+        self._progress, self.n_iter_ = state, int(state.step)
+        self.model_ = state.average if config.ema else state.model
+        return self
+
+    def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
+        """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`."""
+        logits = self._answers(X, times)
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
+        """The probability of each class, `(n_cases, n_classes)`."""
+        return np.exp(log_softmax(self._answers(X, times)))
+
+    def predict(self, X: Any, times: Any = None) -> np.ndarray:
+        """The most probable class of each case."""
+        best = self._answers(X, times).argmax(-1)
+        return self.classes_[best]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
+        """The accuracy."""
+        return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
+
+    def _labels(self, y: Any) -> np.ndarray:
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=self)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return y
+
+    def _numbers(self, labels: np.ndarray) -> np.ndarray:
+        """Positions of the labels in `classes_`."""
+        if unknown := set(labels.tolist()) - set(self.classes_.tolist()):
+            raise ValueError(f"y holds {next(iter(unknown))!r}, which is none of the classes {self.classes_.tolist()}.")
+        return np.searchsorted(self.classes_, labels).astype(np.int32)
+
+    def _targets(self, y: Any) -> np.ndarray:
+        labels = self._labels(y)
+        found = np.unique(labels)
+        if self._goes_on() and not np.array_equal(found, self.classes_):
+            raise ValueError(
+                f"fit got classes {found.tolist()}, but goes on from a model of {self.classes_.tolist()}; set "
+                "warm_start=False to start anew."
+            )
+        self.classes_ = found
+        return self._numbers(labels)
+
+    def _task(self) -> dict[str, Any]:
+        return {"task": "classify", "output_dim": len(self.classes_)}
+
+    def _validation(self, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The same share of each class."""
+        order = rng.permutation(len(targets))
+        groups = [order[targets[order] == label] for label in np.unique(targets)]
+        return np.sort(np.concatenate([group[: self._held_out(len(group))] for group in groups]))
+
+    def _facts(self) -> dict[str, Any]:
+        labels = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
+        return super()._facts() | {"classes_": labels}
+
+    def _remember(self, facts: dict[str, Any]) -> None:
+        rest = {name: value for name, value in facts.items() if name != "classes_"}
+        super()._remember(rest)
+        self.classes_ = np.array(facts["classes_"]["values"], np.dtype(facts["classes_"]["dtype"]))

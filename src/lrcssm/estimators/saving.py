@@ -1,0 +1,104 @@
+"""Estimators in files: the model's file (see `lrcssm.files`) with the rest of the estimator in its metadata."""
+
+import dataclasses
+import math
+import os
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .. import engine
+from ..files import FileError, load, read_arrays, save
+from ..training import Epoch
+
+_SOLVERS = {name: getattr(engine, name) for name in ("Auto", "DEER", "ELK", "Jacobi", "Sequential")}
+_KEPT = ("n_iter_", "n_features_in_", "n_channels_", "unit_", "table_", "seed_")
+
+
+class Saved:
+    """`save` and `load` for an estimator."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the fitted estimator to one file, without pickle. `lrcssm.load` reads the model alone.
+
+        **Arguments:**
+
+        - `path`: where to; a file that is there is replaced, at once or not at all. `callbacks` are not part of it.
+        """
+        check_is_fitted(self, "model_")
+        estimator: Any = self
+        parameters = estimator.get_params(deep=False) | {"callbacks": None}
+        if not isinstance(parameters["random_state"], int | np.integer | None):
+            kind = type(parameters["random_state"]).__name__
+            raise TypeError(
+                f"A file cannot hold random_state, a {kind}; set it to a whole number or None before saving."
+            )
+        parameters["solver"] = _plain(parameters["solver"])
+        about = {
+            "class": type(self).__name__,
+            "parameters": {name: _number(value) for name, value in parameters.items()},
+            "fitted": self._facts(),
+        }
+        save(path, estimator.model_, metadata={"estimator": about})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads an estimator that `save` wrote.
+
+        **Arguments:**
+
+        - `path`: the file.
+        """
+        header, _ = read_arrays(path, kind="model")
+        about = (header.get("metadata") or {}).get("estimator")
+        if not isinstance(about, dict) or about.get("class") != cls.__name__:
+            found = about.get("class") if isinstance(about, dict) else "a model without an estimator"
+            raise FileError(f"{path} holds {found}, not {cls.__name__}; load it with what it is.")
+        model = load(path)
+        try:
+            estimator: Any = cls(**about["parameters"] | {"solver": _solver(about["parameters"]["solver"])})
+            estimator.model_ = model
+            estimator._remember(about["fitted"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{path} does not describe a {cls.__name__}: {error}") from error
+        return estimator
+
+    def _facts(self) -> dict[str, Any]:
+        """What `fit` found out, besides the model, as JSON can hold it."""
+        given = vars(self)
+        facts = {name: given[name] for name in _KEPT if name in given}
+        if "feature_names_in_" in given:
+            facts["feature_names_in_"] = given["feature_names_in_"].tolist()
+        epochs = [dataclasses.asdict(epoch) for epoch in given["history_"]]
+        for epoch in epochs:  # JSON has no NaN
+            epoch["scores"] = {k: v if math.isfinite(v) else None for k, v in epoch["scores"].items()}
+        return facts | {"history_": epochs}
+
+    def _remember(self, facts: dict[str, Any]) -> None:
+        """The inverse of `_facts`."""
+        facts = dict(facts)
+        epochs = facts.pop("history_")
+        for epoch in epochs:
+            epoch["scores"] = {k: math.nan if v is None else v for k, v in epoch["scores"].items()}
+        if "feature_names_in_" in facts:
+            facts["feature_names_in_"] = np.array(facts["feature_names_in_"], object)
+        vars(self).update(facts, history_=tuple(Epoch(**epoch) for epoch in epochs))
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else dict(value) if hasattr(value, "keys") else value
+
+
+def _plain(solver: Any) -> Any:
+    """A solver as JSON can hold it."""
+    if not dataclasses.is_dataclass(solver):
+        return solver
+    fields = {field.name: _plain(getattr(solver, field.name)) for field in dataclasses.fields(solver)}
+    return {"name": type(solver).__name__, "fields": fields}
+
+
+def _solver(plain: Any) -> Any:
+    if not isinstance(plain, dict):
+        return plain
+    return _SOLVERS[plain["name"]](**{name: _solver(value) for name, value in plain["fields"].items()})

@@ -1,0 +1,173 @@
+"""A run that was interrupted ends where an uninterrupted one does, bit for bit, whatever happened to its files."""
+
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+from test_training import as_a_user_has_it, make, waves as make_waves  # noqa: F401, the first is a fixture
+
+from lrcssm import Auto
+from lrcssm.training import CheckpointError, TrainingConfig, checkpoint, fit
+from lrcssm.training.checkpoint import Checkpoint, identity
+from lrcssm.training.config import TrainingConfig as Config
+from lrcssm.training.loop import Progress
+from lrcssm.training.step import TrainState
+
+CONFIG = TrainingConfig(steps=12, batch=8, check_every=3, learning_rate=1e-2)
+
+
+def waves(seed=0):
+    return make_waves(seed=seed, lengths=[30])
+
+
+def model():
+    return make(dropout=0.2)
+
+
+def bits(fitted):
+    history = [(epoch.step, epoch.loss, epoch.scores, epoch.iterations) for epoch in fitted.history]
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(fitted.model)], fitted.score, fitted.step, history
+
+
+def run(path, resume=True, stop_at=None, config=CONFIG):
+    """A run that may be interrupted after some look."""
+
+    def report(epoch):
+        if epoch.step == stop_at:
+            raise KeyboardInterrupt
+
+    return fit(model(), waves(), waves(seed=1), config, report=report, checkpoint=path, resume=resume)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        return fit(model(), waves(), waves(seed=1), CONFIG)
+
+
+@pytest.fixture(autouse=True)
+def written_at_each_look(monkeypatch):
+    monkeypatch.setattr(checkpoint, "LEAST_SECONDS", 0.0)
+
+
+def test_resumed_runs_end_the_same(tmp_path, whole):
+    path = tmp_path / "checkpoint"
+    for stop in (3, 6, 12):
+        with pytest.raises(KeyboardInterrupt):
+            run(path, stop_at=stop)
+    assert bits(run(path)) == bits(whole)
+    assert bits(run(path)) == bits(whole)  # nothing is left to do
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["checkpoint", "checkpoint.previous"]
+
+
+def test_without_resume_a_run_starts_anew(tmp_path, whole):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, stop_at=6)
+    assert bits(run(path, resume=False)) == bits(whole)
+
+
+def test_a_damaged_checkpoint_is_replaced_by_the_one_before(tmp_path, whole):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, stop_at=9)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match=r"cut off.* is used instead"):
+        found = run(path)
+    assert bits(found) == bits(whole)
+
+
+def test_nothing_to_go_on_from(tmp_path):
+    path = tmp_path / "checkpoint"
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(CheckpointError, match=r"not a file of lrcssm.* start again without resuming"):
+        run(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"config": Config(steps=13, batch=8, check_every=3)}, "training is steps=12, not 13"),
+        ({"model": "other"}, "model is width=8, not 4"),
+        ({"data": "other"}, "training data"),
+    ],
+)
+def test_a_foreign_checkpoint_is_refused(tmp_path, change, says):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, stop_at=6)
+    with pytest.raises(CheckpointError, match=says):
+        fit(
+            make(width=4, state=8, dropout=0.2) if "model" in change else model(),
+            waves(seed=5) if "data" in change else waves(),
+            waves(seed=1),
+            change.get("config", CONFIG),
+            checkpoint=path,
+            resume=True,
+        )
+
+
+def test_300_damaged_checkpoints(tmp_path):
+    """Each is refused or read whole; none gives anything but a sentence."""
+    path = tmp_path / "checkpoint"
+    start = model()
+    empty = Progress(TrainState.start(start, CONFIG.knobs()), start, 0.5, 0, 0, False, ())
+    store = Checkpoint(path, identity(start, waves(), None, CONFIG, Auto()))
+    store.write(empty, final=True)
+    good, rng, refused = path.read_bytes(), random.Random(0), 0
+    for i in range(300):
+        bad = bytearray(good)
+        match i % 3:
+            case 0:
+                bad = bad[: rng.randrange(len(bad))]
+            case 1:
+                bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+            case 2:
+                at = rng.randrange(len(bad))
+                bad[at : at + 64] = rng.randbytes(64)
+        path.write_bytes(bad)
+        try:
+            store.read(empty)
+        except CheckpointError as error:
+            assert "\n" not in str(error) and str(path) in str(error)
+            refused += 1
+        else:
+            assert bytes(bad) == good
+    assert refused >= 299
+
+
+@pytest.mark.slow
+def test_20_kills(tmp_path):
+    """kill -9 at random moments of a run of the command line: the resumed run ends bit-identical."""
+    command = [
+        pathlib.Path(sys.executable).with_name("lrcssm"), "train", "digits", "--steps", "300", "--width", "8", "--state", "8",
+        "--depth", "1", "--patch", "8", "--check-every", "10", "--quiet",
+    ]  # fmt: skip
+    subprocess.run([*command, "--out", tmp_path / "whole"], check=True)
+    rng, kills = random.Random(1), 0
+    for attempt in range(200):
+        if kills == 20:
+            break
+        out = tmp_path / f"killed{attempt}"
+        while kills < 20:
+            process = subprocess.Popen([*command, "--out", out, "--resume"])
+            try:
+                process.wait(rng.uniform(1.0, 9.0))
+                assert process.returncode == 0
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                kills += 1
+        subprocess.run([*command, "--out", out, "--resume"], check=True)
+        time.sleep(0.1)
+        assert (out / "model.lrcssm").read_bytes() == (tmp_path / "whole" / "model.lrcssm").read_bytes()
+        assert (out / "predictions.csv").read_bytes() == (tmp_path / "whole" / "predictions.csv").read_bytes()
+        left = {one.name for one in out.iterdir()} - {one.name for one in (tmp_path / "whole").iterdir()}
+        assert not left
+    assert kills == 20
