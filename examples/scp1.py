@@ -24,7 +24,7 @@ from lrcssm.runs import ModelOptions, TrainingOptions
 from lrcssm.runs.presets import configure
 from lrcssm.training import evaluate, fit
 
-OURS = ModelOptions(patch=8, dropout=0.1, differences=False), TrainingOptions(steps=1000, batch=16)
+OURS = ModelOptions(patch=8, dropout=0.1), TrainingOptions(steps=1000, batch=16)
 
 
 @dataclasses.dataclass(frozen=True)

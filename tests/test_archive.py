@@ -179,6 +179,13 @@ def test_what_cannot_be_resumed_starts_afresh(server, get, change):
     assert server.sent == 100_000 + len(server.files["/Tiny.zip"])
 
 
+def test_a_part_that_is_longer_than_the_new_file(server, get, tmp_path):
+    (tmp_path / "Tiny.zip.part").write_bytes(b"x" * 10**6)
+    assert get().is_dir()
+    size = json.loads((tmp_path / "Tiny.lock.json").read_text())["bytes"]
+    assert size == len(server.files["/Tiny.zip"]) < 10**6
+
+
 def test_a_part_is_kept_for_the_next_time(server, get, tmp_path):
     server.cuts = [100_000, *[0] * 9]
     with pytest.raises(DataError, match="100,000 bytes are kept") as caught:

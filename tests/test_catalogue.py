@@ -94,8 +94,15 @@ def test_a_file_in_the_directory(place):
     np.savez(place / "Own.npz", X=VALUES, y=[0, 1, 0, 1])
     dataset = load("Own")
     np.testing.assert_array_equal(dataset.series, VALUES)
-    assert dataset.name == "Own"
+    assert dataset.name == "Own" == load("own").name
     assert "Own" in names()
+
+
+def test_names_that_are_taken(place):
+    np.savez(place / "digits.npz", X=VALUES)
+    np.savez(place / "_TRAIN.npz", X=VALUES)
+    assert len(load("digits")) == 1797
+    assert names().count("digits") == 1 and "" not in names()
 
 
 def test_a_directory_as_an_argument(tmp_path):
@@ -122,9 +129,16 @@ def test_two_parts_are_one_data_set(place, folder):
 
 def test_parts_with_their_own_orders_of_classes(place):
     (place / "Two_TRAIN.ts").write_text(ts([((1, 2), "b")]))
-    (place / "Two_TEST.ts").write_text(ts([((1, 2), "b"), ((1, 2), "c")]).replace("true a b", "true b c"))
+    (place / "Two_TEST.ts").write_text(ts([((1, 2), "b"), ((1, 2), "a")]).replace("true a b", "true b a"))
     dataset = load("Two")
-    assert [dataset.classes[i] for i in dataset.targets] == ["b", "b", "c"]
+    assert [dataset.classes[i] for i in dataset.targets] == ["b", "b", "a"]
+
+
+def test_two_parts_are_better_than_one(place):
+    np.savez(place / "Two_TRAIN.npz", X=VALUES)
+    (place / "Two_TRAIN.ts").write_text(ts([((1, 2), "b")]))
+    (place / "Two_TEST.ts").write_text(ts([((1, 2), "a")]))
+    assert len(load("Two")) == 2
 
 
 def test_parts_that_do_not_fit(place):
@@ -405,7 +419,7 @@ def test_a_damaged_file_is_one_sentence(run, place):
 
 def test_output_without_unicode():
     """What the terminal could not show is left out, or replaced by a question mark."""
-    code = "from lrcssm.data.commands import ListData, ShowData\nListData(all=True).run()\nShowData('lorenz:50').run()"
+    code = "from lrcssm.runs.data import ListData, ShowData\nListData(all=True).run()\nShowData('lorenz:50').run()"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
     )

@@ -6,9 +6,11 @@ import os
 import pathlib
 import subprocess
 import sys
+import typing
 
 import jax
 import pytest
+import tyro
 
 import lrcssm
 from lrcssm import cli
@@ -65,6 +67,17 @@ def test_help(words, capsys):
     assert all(name in out for name in cli.COMMANDS)
 
 
+def options_of(command):
+    """What the help must name: --option, or POSITIONAL."""
+    for field in dataclasses.fields(command):
+        if dataclasses.is_dataclass(field.default):
+            yield from options_of(type(field.default))
+        else:
+            where = typing.get_type_hints(command, include_extras=True)[field.name]
+            positional = tyro.conf.Positional in getattr(where, "__metadata__", ())
+            yield field.name.upper() if positional else f"--{field.name.replace('_', '-')}"
+
+
 def test_help_of_every_command(capsys):
     def walk(commands, words):
         for name, command in commands.items():
@@ -73,8 +86,8 @@ def test_help_of_every_command(capsys):
             elif name:
                 assert cli.main([*words, name, "--help"]) == 0
                 out = capsys.readouterr().out
-                for field in dataclasses.fields(command):
-                    assert f"--{field.name}" in out
+                for name in options_of(command):
+                    assert name in out
 
     walk(cli.COMMANDS, [])
 
@@ -96,7 +109,7 @@ def test_info(capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("nonsense", "nonsense; available: info, benchmark"),
+        ("nonsense", "nonsense; available: train, evaluate, predict, data, info, benchmark"),
         ("benchmark", "{engine, cells}"),
         ("benchmark nonsense", "nonsense"),
         ("info --jsn", "perhaps you meant --json"),

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import cells as cells, models as models, stability as stability
+from . import cells as cells, data as data, models as models, stability as stability
 from .checks import check_agreement as check_agreement, check_structure as check_structure
+from .compilation import remember_compilations as remember_compilations
 from .engine import (
     DEER as DEER,
     ELK as ELK,

@@ -22,6 +22,7 @@ import lrcssm
 
 from .benchmark import CellsBenchmark, EngineBenchmark
 from .runs import Evaluate, Predict, Train
+from .runs.data import FetchData, ListData, ShowData
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +57,7 @@ COMMANDS: dict[str, Any] = {
     "train": Train,
     "evaluate": Evaluate,
     "predict": Predict,
+    "data": {"": "List, show and fetch data sets.", "list": ListData, "show": ShowData, "fetch": FetchData},
     "info": Info,
     "benchmark": {"": "Measure speed and memory.", "engine": EngineBenchmark, "cells": CellsBenchmark},
 }

@@ -130,20 +130,20 @@ class Cases:
         return Cases(series, targets, valid, dt, self.unit)
 
     def batch(self, length: int, which: np.ndarray, size: int) -> "Batch":
-        """Some cases side by side, padded to `length` steps and filled up to `size` cases of which the last count 0."""
+        """Some cases side by side, padded to `length` steps and filled up to `size` with copies that count 0."""
+        # Copies, not zeros: without a mask for what is no case, full batches and others run the same compiled function.
+        full = np.concatenate([which, np.full(size - len(which), which[0])])
         inputs = np.zeros((length, size, self.channels), self.series[0].dtype)
         mask = np.zeros((length, size), bool)
         dt = None if self.dt is None else np.ones((length, size), inputs.dtype)
-        for column, i in enumerate(which):
+        for column, i in enumerate(full):
             one = self.series[i]
             inputs[: len(one), column], mask[: len(one), column] = one, True if self.valid is None else self.valid[i]
             if dt is not None and self.dt is not None:
                 dt[: len(one), column] = self.dt[i]
-        mask[0, len(which) :] = True  # what fills a batch up has one valid step, so that its mean exists
-        full = np.concatenate([which, np.full(size - len(which), which[0])])
         return Batch(
             inputs=inputs,
-            mask=mask if self.ragged or len(which) < size else None,
+            mask=mask if self.ragged else None,
             dt=dt,
             targets=self._targets(full, length),
             weights=(np.arange(size) < len(which)).astype(inputs.dtype),

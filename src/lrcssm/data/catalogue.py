@@ -143,13 +143,16 @@ def _found(place: pathlib.Path) -> dict[str, list[pathlib.Path]]:
         elif (stem := _stem(path.name)) != path.name:
             name = stem.removesuffix("_TRAIN").removesuffix("_TEST")
             found.setdefault(name, []).append(path)
-    return found
+    # What has the name of something that is always here cannot be meant by it.
+    return {name: paths for name, paths in found.items() if name and name not in (*BUILT_IN, *synthetic.KINDS)}
 
 
 def _from_directory(name: str, place: pathlib.Path) -> Dataset:
     from .readers import read, read_parts
 
     found = _found(place)
+    if name not in found:
+        name = next((one for one in found if one.lower() == name.lower()), name)
     if name not in found:
         known = {one.lower(): one for one in problems.NAMES}
         if name.lower() in known:
@@ -168,7 +171,8 @@ def _from_directory(name: str, place: pathlib.Path) -> Dataset:
         if chosen.is_dir():
             archive.verify(chosen)
         return dataclasses.replace(read(chosen), name=name)
-    suffix = min((_suffix(path) for path in paths), key=SUFFIXES.index)
+    formats = [_suffix(path) for path in paths]
+    suffix = min(formats, key=lambda one: (-formats.count(one), SUFFIXES.index(one)))
     parts = {_stem(path.name).rpartition("_")[2].lower(): path for path in paths if _suffix(path) == suffix}
     if len(parts) == 2:
         return dataclasses.replace(read_parts(parts, name), name=name)

@@ -74,8 +74,7 @@ class Learner(Saved, BaseEstimator, Parameters):
 
     def _outputs(self, cases: Cases) -> np.ndarray:
         """What the model says to each case, in double precision."""
-        extra = -len(cases) % BATCH if len({len(one) for one in cases.series}) == 1 else 0
-        full = cases.take([*range(len(cases)), *[0] * extra])
+        full = cases.take([*range(len(cases)), *[0] * (BATCH - len(cases))])
         found = predict(self.model_, full, BATCH, self.solver or Auto())
         return np.asarray(found[: len(cases)], np.float64)
 

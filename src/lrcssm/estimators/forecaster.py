@@ -266,12 +266,6 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         tails = [np.array(one, np.float64) for one in facts["tails_"]]
         super()._remember(facts | {"tails_": tails, "naive_error_": np.array(facts["naive_error_"], np.float64)})
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.one_d_array = True
-        tags.target_tags.required = False
-        return tags
-
 
 @eqx.filter_jit
 def _piece(model, inputs, state, solver):

@@ -84,7 +84,7 @@ class ForecasterParameters(Parameters):
     horizon: int = 1
     window: int | None = None
     season: int = 1
-    level: Literal["last", "mean", "none"] = "last"
+    level: Literal["last", "mean", "none"] = "mean"
     patch: int = 1
 
 

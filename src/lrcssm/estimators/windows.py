@@ -35,7 +35,9 @@ def as_cases(pieces: np.ndarray, after: np.ndarray | None, kind: str, dtype: np.
     """Windows and what follows them as cases with targets, relative to their levels."""
     level = levels(pieces, kind)
     series = tuple((pieces - level).astype(dtype))
-    return Cases(series, None if after is None else (after - level).reshape(len(after), -1).astype(dtype))
+    if after is None:
+        return Cases(series)
+    return Cases(series, (after - level).reshape(len(after), after.shape[1] * after.shape[2]).astype(dtype))
 
 
 def seasonal_naive(

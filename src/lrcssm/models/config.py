@@ -1,6 +1,7 @@
 """What a model is, as data: a frozen dataclass that goes to JSON and back."""
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -19,6 +20,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "activation": ("relu", "gelu", "silu", "tanh", "sigmoid", "identity"),
     "pool": ("mean", "last", "mean-max-std", "attention", "logits"),
 }
+_NOT_OPTIONS = ("input_dim", "state_dim", "dtype", "key")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,6 +98,10 @@ class ModelConfig:
             raise ValueError(f'ModelConfig got task="per-step" with patch={self.patch}; give patch=1.')
         if self.cell not in ALL:
             raise ValueError(f"ModelConfig got cell={self.cell!r}; give one of {', '.join(ALL)}.")
+        known = [name for name in inspect.signature(ALL[self.cell]).parameters if name not in _NOT_OPTIONS]
+        for name, _ in self.cell_options:
+            if name not in known:
+                raise ValueError(f"ModelConfig got cell_options with {name!r}; {self.cell} has {', '.join(known)}.")
 
     def replace(self, **changes: Any) -> "ModelConfig":
         """A copy with some fields changed."""

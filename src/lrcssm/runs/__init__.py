@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+YesNo = Literal["yes", "no"]
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelOptions:
@@ -26,9 +28,9 @@ class ModelOptions:
     """Blocks."""
     patch: int | None = None
     """How many steps become one before the first block."""
-    differences: bool | None = None
+    differences: YesNo | None = None
     """First differences of all channels as more channels."""
-    include_time: bool | None = None
+    include_time: YesNo | None = None
     """The share of time that has passed as one more channel."""
     standardise: Literal["none", "channel", "case"] | None = None
     """Unit scale for each channel (over the training cases), for each case, or not at all."""
@@ -40,7 +42,7 @@ class ModelOptions:
     """How a sequence becomes one vector."""
     dropout: float | None = None
     """Share of the features that a block drops while training."""
-    bidirectional: bool | None = None
+    bidirectional: YesNo | None = None
     """A second cell in each block that goes from the last step to the first."""
 
 
@@ -165,6 +167,11 @@ class Predict:
 
 
 def given(options: Any) -> dict[str, Any]:
-    """The options that were given."""
+    """The options that were given, yes and no as true and false."""
     fields = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return {name: value for name, value in fields.items() if value is not None and value != ()}
+    words = {"yes": True, "no": False}
+    return {
+        name: words.get(value, value) if isinstance(value, str) else value
+        for name, value in fields.items()
+        if value is not None and value != ()
+    }

@@ -42,7 +42,8 @@ def run(options: Train) -> None:
         "model": json.loads(config.to_json()), "parameters": parameter_count(model),
         "training": dataclasses.asdict(training),
     }  # fmt: skip
-    folder.write_json("run.json", facts)
+    if not (options.resume and folder.file("run.json").exists()):
+        folder.write_json("run.json", facts)
     if not (options.quiet or options.json):
         _say(f"{data.name}: {len(train)} cases for training, {len(validation)} for validation, {len(test)} for test; "
              f"{cases.longest} steps, {cases.channels} channels.")  # fmt: skip

@@ -24,7 +24,6 @@ from ..files import FileError, named_leaves, read_arrays, write_arrays
 from ..models import SequenceModel
 from .config import TrainingConfig
 
-
 LEAST_SECONDS = 1.0
 """The least time between two writings: small models are looked at many times a second."""
 
@@ -115,11 +114,11 @@ def identity(
     start = zlib.crc32(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(model)))
     return {
         "model": json.loads(model.config.to_json()),
-        "start": start,
         "training": dataclasses.asdict(config),
         "solver": repr(solver),
         "training data": fingerprint(train),
         "validation data": None if validation is None else fingerprint(validation),
+        "first model": f"{start:08x}",
     }
 
 

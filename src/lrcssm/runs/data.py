@@ -1,5 +1,4 @@
-"""The commands `lrcssm data list`, `show` and `fetch`: what they can be asked. What they do is in `describe` and
-`archive`."""
+"""The commands `lrcssm data list`, `show` and `fetch`: what they can be asked. What they do is in `lrcssm.data`."""
 
 import dataclasses
 import io
@@ -22,7 +21,7 @@ class ListData:
 
     def run(self) -> None:
         """Prints a table, or JSON."""
-        from .describe import list_entries
+        from ..data.describe import list_entries
 
         _print_what_can_be_printed()
         list_entries(self.directory, self.all, self.json)
@@ -43,7 +42,7 @@ class ShowData:
 
     def run(self) -> None:
         """Prints the facts and a sketch, or JSON."""
-        from .describe import show
+        from ..data.describe import show
 
         _print_what_can_be_printed()
         show(self.source, self.directory, self.picture, self.json)
@@ -83,7 +82,7 @@ class FetchData:
 
     def run(self) -> None:
         """Downloads with a bar of progress, and says where each data set is."""
-        from .archive import MIRROR, fetch
+        from ..data.archive import MIRROR, fetch
 
         _print_what_can_be_printed()
         for name in self.names:

@@ -1,0 +1,94 @@
+"""The classifier and the regressor as aeon's own, for what asks for aeon's base classes: its benchmarking, its ensembles.
+
+Needs aeon: `pip install "lrcssm[uea]"`. Everything else of aeon, its readers and transformers, works with
+`lrcssm.LrcSSMClassifier` and `lrcssm.LrcSSMRegressor` as they are.
+"""
+
+import dataclasses
+import typing
+from typing import Any, Literal
+
+try:
+    from aeon.classification import BaseClassifier  # pyright: ignore[reportMissingImports]
+    from aeon.regression import BaseRegressor  # pyright: ignore[reportMissingImports]
+except ImportError as error:
+    raise ImportError('lrcssm.estimators.aeon needs aeon; install it with pip install "lrcssm[uea]".') from error
+
+from .classifier import LrcSSMClassifier
+from .parameters import ClassifierParameters, SeriesParameters
+from .regressor import LrcSSMRegressor
+
+_TAGS = {
+    "capability:multivariate": True,
+    "capability:unequal_length": True,
+    "capability:missing_values": True,
+    "X_inner_type": ["np-list", "numpy3D"],
+    "algorithm_type": "deeplearning",
+}
+_QUICK = {"width": 8, "state": 8, "depth": 1, "steps": 4, "batch": 4, "bidirectional": False}
+
+
+def _initialise(estimator: Any, base: Any) -> None:
+    """What aeon's base class sets, without its reaching our parameters, whose `__init__` is the next in line."""
+    chosen = dict(vars(estimator))
+    base.__init__(estimator)
+    vars(estimator).update(chosen)
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class AeonLrcSSMClassifier(BaseClassifier, ClassifierParameters):
+    """`LrcSSMClassifier` as an aeon classifier; missing values are filled in by default.
+
+    **Arguments:**
+
+    As for `lrcssm.LrcSSMClassifier`, which is its `estimator_` after `fit`.
+    """
+
+    _tags = _TAGS
+    missing: Literal["error", "mask", "fill"] = "fill"
+
+    def __post_init__(self):
+        _initialise(self, BaseClassifier)
+
+    def _fit(self, X, y):
+        self.estimator_ = LrcSSMClassifier(**self.get_params(deep=False)).fit(X, y)
+        return self
+
+    def _predict(self, X):
+        return self.estimator_.predict(X)
+
+    def _predict_proba(self, X):
+        return self.estimator_.predict_proba(X)
+
+    @classmethod
+    def _get_test_params(cls, parameter_set="default"):
+        return _QUICK
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class AeonLrcSSMRegressor(BaseRegressor, SeriesParameters):
+    """`LrcSSMRegressor` as an aeon regressor; missing values are filled in by default.
+
+    **Arguments:**
+
+    As for `lrcssm.LrcSSMRegressor`, which is its `estimator_` after `fit`.
+    """
+
+    _tags = _TAGS
+    missing: Literal["error", "mask", "fill"] = "fill"
+
+    def __post_init__(self):
+        _initialise(self, BaseRegressor)
+
+    def _fit(self, X, y):
+        self.estimator_ = LrcSSMRegressor(**self.get_params(deep=False)).fit(X, y)
+        return self
+
+    def _predict(self, X):
+        return self.estimator_.predict(X)
+
+    @classmethod
+    def _get_test_params(cls, parameter_set="default"):
+        return _QUICK

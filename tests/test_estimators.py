@@ -1,0 +1,304 @@
+"""The classifier and the regressor keep scikit-learn's contract, and take series as users have them."""
+
+import copy
+import importlib.util
+import logging
+import pickle
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
+
+import lrcssm
+from lrcssm import LrcSSMClassifier, LrcSSMRegressor
+from lrcssm.estimators.parameters import automatic_patch
+
+TINY = {"width": 8, "state": 8, "depth": 1, "batch": 8, "bidirectional": False, "random_state": 0}
+FEW = TINY | {"steps": 4, "check_every": 2, "validation_fraction": 0.0}
+# Enough for the checks that ask for some skill.
+CHECKED = TINY | {"patch": 10, "steps": 100, "learning_rate": 2e-2, "dropout": 0.0, "validation_fraction": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def as_a_user_has_it():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def waves(count=24, length=20, seed=0):
+    """Two classes of series `(cases, time)` that differ in their frequency."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(count) % 2
+    return np.sin(np.array([0.3, 0.9])[y, None] * np.arange(length) + rng.uniform(0, 6, (count, 1))), y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        X, y = waves()
+        return LrcSSMClassifier(**FEW).fit(X, np.array(["no", "yes"])[y]), X
+
+
+def passed(estimator, **options):
+    """Runs scikit-learn's checks and gives the names of those that were skipped; a failed one raises."""
+    results = estimator_checks.check_estimator(estimator, on_skip=None, **options)
+    skipped = sorted({result["check_name"] for result in results if result["status"] == "skipped"})
+    good = sum(result["status"] == "passed" for result in results)
+    print(f"{type(estimator).__name__}: {good} of {len(results)} checks passed, skipped: {skipped}")
+    assert good + sum(result["status"] == "skipped" for result in results) == len(results) >= 10
+    return skipped
+
+
+# The first needs another setting of scipy, the others pandas.
+OPTIONAL = {"check_array_api_input", "check_classifier_data_not_an_array", "check_regressor_data_not_an_array"}
+
+
+@pytest.mark.parametrize("kind", [LrcSSMClassifier, LrcSSMRegressor])
+def test_scikit_learn_api_checks(kind):
+    assert passed(kind(**FEW), legacy=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [LrcSSMClassifier, LrcSSMRegressor])
+def test_scikit_learn_checks(kind):
+    assert set(passed(kind(**CHECKED))) <= OPTIONAL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["AeonLrcSSMClassifier", "AeonLrcSSMRegressor"])
+def test_aeon_checks(name):
+    pytest.importorskip("aeon")
+    from aeon.testing.estimator_checking import check_estimator
+
+    from lrcssm.estimators import aeon
+
+    results = check_estimator(getattr(aeon, name))
+    print(f"{name}: {sum(result == 'PASSED' for result in results.values())} of {len(results)} checks passed")
+    assert {check: result for check, result in results.items() if result != "PASSED" and "Skipped" not in result} == {}
+
+
+def test_without_aeon_there_is_a_sentence():
+    if importlib.util.find_spec("aeon") is not None:
+        pytest.skip("aeon is installed")
+    with pytest.raises(ImportError, match=r'install it with pip install "lrcssm\[uea\]"'):
+        importlib.import_module("lrcssm.estimators.aeon")
+
+
+def test_names_are_lazy():
+    code = (
+        "import sys, lrcssm, lrcssm.estimators\n"
+        "assert 'sklearn' not in sys.modules and 'LrcSSMRegressor' in dir(lrcssm)\n"
+        "assert lrcssm.LrcSSMRegressor is lrcssm.estimators.LrcSSMRegressor and 'sklearn' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for module in (lrcssm, lrcssm.estimators):
+        with pytest.raises(AttributeError, match="no attribute 'LrcSSMClusterer'"):
+            module.LrcSSMClusterer  # noqa: B018
+
+
+def test_all_ways_to_write_series_are_one(fitted):
+    model, X = fitted
+    want = model.decision_function(X)
+    for other in (X[:, None], [one[None] for one in X], list(X), X.tolist(), X.astype(np.float32)):
+        np.testing.assert_allclose(model.decision_function(other), want, rtol=1e-4, atol=1e-5)
+    # Unequal lengths: each as if it were alone, in whatever company.
+    mixed = [X[0], X[1, :13], X[2, None, :7]]
+    alone = [model.decision_function([one.reshape(1, -1)])[0] for one in mixed]
+    together = model.decision_function([one.reshape(1, -1) for one in mixed])
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_that_do_not_fit(fitted):
+    model, X = fitted
+    with pytest.raises(ValueError, match="X has 19 features, but LrcSSMClassifier is expecting 20"):
+        model.predict(X[:, :-1])
+    with pytest.raises(ValueError, match="X has 2 channels, but LrcSSMClassifier was fitted to 1"):
+        model.predict(np.stack([X, X], 1))
+    with pytest.raises(ValueError, match="Series 1 has 2 channels and series 0 has 1"):
+        model.predict([X[:1], X[:2, :5]])
+    with pytest.raises(ValueError, match=r"Series 1 has shape \(2, 3, 4\)"):
+        model.predict([X[:1], np.ones((2, 3, 4))])
+    with pytest.raises(ValueError, match="Series 1 holds NaN"):
+        model.predict([X[0], np.full(5, np.nan)])
+    with pytest.raises(ValueError, match="There are times, but the data for training had none"):
+        model.predict(X, times=np.arange(20))
+
+
+def test_predictions(fitted):
+    model, X = fitted
+    assert model.classes_.tolist() == ["no", "yes"] and model.n_features_in_ == 20 and model.n_channels_ == 1
+    shares, logits = model.predict_proba(X), model.decision_function(X)
+    np.testing.assert_allclose(shares[:, 1], 1 / (1 + np.exp(-logits)))
+    np.testing.assert_array_equal(model.predict(X), np.where(logits > 0, "yes", "no"))
+    assert [epoch.step for epoch in model.history_] == [2, 4] and model.n_iter_ == 4
+    # How many there are changes not one bit.
+    np.testing.assert_array_equal(model.decision_function(X[5:6]), logits[5:6])
+
+
+def test_a_second_fit_compiles_nothing(fitted, caplog):
+    model, X = fitted
+    y = model.predict(X)
+    clone(model).fit(X, y).predict(X)
+    with caplog.at_level(logging.WARNING), jax.log_compiles():
+        clone(model).set_params(learning_rate=1e-3, random_state=5).fit(X[::-1], y).predict(X[:3])
+    compiled = [r.getMessage() for r in caplog.records if "Finished XLA compilation" in r.getMessage()]
+    assert not [text for text in compiled if "train_step" in text or "_outputs" in text]
+
+
+def test_copies_and_files(fitted, tmp_path):
+    model, X = fitted
+    want = model.predict_proba(X)
+    model.save(tmp_path / "model")
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), LrcSSMClassifier.load(tmp_path / "model")):
+        np.testing.assert_array_equal(other.predict_proba(X), want)
+        assert other.get_params() == model.get_params() and other.history_ == model.history_
+        assert other.classes_.dtype == model.classes_.dtype
+    assert lrcssm.load(tmp_path / "model").config == model.model_.config
+    with pytest.raises(lrcssm.FileError, match="holds LrcSSMClassifier, not LrcSSMRegressor"):
+        LrcSSMRegressor.load(tmp_path / "model")
+    lrcssm.save(tmp_path / "plain", model.model_)
+    with pytest.raises(lrcssm.FileError, match="holds a model without an estimator"):
+        LrcSSMClassifier.load(tmp_path / "plain")
+    about = {"class": "LrcSSMClassifier", "parameters": {"solver": None, "colour": 1}, "fitted": {}}
+    lrcssm.save(tmp_path / "odd", model.model_, metadata={"estimator": about})
+    with pytest.raises(lrcssm.FileError, match="does not describe a LrcSSMClassifier"):
+        LrcSSMClassifier.load(tmp_path / "odd")
+    with pytest.raises(TypeError, match="cannot hold random_state, a RandomState"):
+        copy.copy(model).set_params(random_state=np.random.RandomState(0)).save(tmp_path / "never")
+
+
+def test_solvers_go_to_files_and_back(fitted, tmp_path):
+    model = copy.copy(fitted[0]).set_params(solver=lrcssm.Auto(newton=lrcssm.ELK(trust=2.0)), width=np.int64(8))
+    model.save(tmp_path / "model")
+    assert LrcSSMClassifier.load(tmp_path / "model").get_params() == model.get_params()
+
+
+def test_a_fit_that_goes_on(fitted):
+    model, X = copy.copy(fitted[0]).set_params(warm_start=True), fitted[1]
+    y = model.predict(X)
+    y[:2] = ["no", "yes"]
+    before = model.model_.head.weight
+    anew = clone(model).set_params(warm_start=False).fit(X, y)
+    model.fit(X, y)
+    assert not np.array_equal(model.model_.head.weight, before)
+    assert not np.array_equal(model.model_.head.weight, anew.model_.head.weight)
+    with pytest.raises(ValueError, match="goes on from a model with width=8, but now it is 9"):
+        copy.copy(model).set_params(width=9).fit(X, y)
+    with pytest.raises(ValueError, match="goes on from a model of"):
+        copy.copy(model).fit(X, np.arange(len(X)) % 3)
+
+
+def test_partial_fit_learns_in_passes():
+    X, y = waves(32)
+    model = LrcSSMClassifier(**TINY | {"learning_rate": 2e-2, "dropout": 0.0, "ema": 0.9})
+    with pytest.raises(ValueError, match="got no classes"):
+        model.partial_fit(X, y)
+    for _ in range(25):
+        model.partial_fit(X, y, classes=[0, 1, 7])
+    assert model.n_iter_ == 100 and model.score(X, y) > 0.9 and model.classes_.tolist() == [0, 1, 7]
+    with pytest.raises(ValueError, match="y holds 3, which is none of the classes"):
+        model.partial_fit(X, np.full(32, 3))
+    with pytest.raises(ValueError, match="other classes than in its first call"):
+        model.partial_fit(X, y, classes=[0, 1])
+
+
+def test_validation_is_stratified_and_callbacks_stop():
+    X, _ = waves(24)
+    y = np.repeat([0, 1, 2], [16, 6, 2])
+    model = LrcSSMClassifier(validation_fraction=0.25)
+    held = model._validation(y, np.random.default_rng(0))
+    assert np.bincount(y[held], minlength=3).tolist() == [4, 2, 0] and len(set(held)) == 6
+    with pytest.raises(ValueError, match=r"got validation_fraction=1\.5"):
+        LrcSSMClassifier(validation_fraction=1.5).fit(X, y)
+    seen = []
+    stop = lambda epoch: seen.append(epoch) or len(seen) == 2
+    model = LrcSSMClassifier(**FEW | {"steps": 50, "validation_fraction": 0.25, "callbacks": [stop]}).fit(X, y)
+    assert model.n_iter_ == 4 and "accuracy" in seen[0].scores
+
+
+def test_it_says_what_it_does(capsys):
+    X, y = waves()
+    LrcSSMRegressor(**FEW, verbose=1).fit(X, y)
+    assert capsys.readouterr().out.count("step ") == 2
+
+
+def test_missing_values_and_times():
+    X, y = waves()
+    holes = X.copy()
+    holes[:, 5] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        LrcSSMRegressor(**FEW).fit(holes, y)
+    model = LrcSSMRegressor(**FEW, missing="mask").fit(holes, y)
+    assert np.isfinite(model.predict(holes)).all() and np.isfinite(model.predict([*holes, X[0, :9]])).all()
+    # The unit of time is no matter, that of the training is kept.
+    times = np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, X.shape), 1)
+    hours, minutes = LrcSSMRegressor(**FEW).fit(X, y, times), LrcSSMRegressor(**FEW).fit(X, y, 60 * times)
+    np.testing.assert_allclose(hours.predict(X[:3], times[:3]), minutes.predict(X[:3], 60 * times[:3]), rtol=1e-4)
+    assert minutes.unit_ == pytest.approx(60 * hours.unit_)
+    assert np.abs(hours.predict(X[:3], times[:3]) - hours.predict(X[:3], 3 * times[:3])).max() > 1e-4
+    with pytest.raises(ValueError, match="no times, but the data for training had them"):
+        hours.predict(X)
+    assert hours.score(X, y, times=times) == pytest.approx(hours.score(X, y, times=list(times)))
+
+
+def test_targets_of_several_numbers(tmp_path):
+    X, y = waves()
+    both = np.stack([y, 5.0 - y], 1)
+    model = LrcSSMRegressor(**FEW).fit(X[:, None], both)
+    assert model.predict(X).shape == (24, 2) and model.predict(X).dtype == np.float64
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(LrcSSMRegressor.load(tmp_path / "model").predict(X), model.predict(X))
+    assert LrcSSMRegressor(**FEW).fit(X[:, None], y).predict(X).shape == (24,)
+
+
+def test_patches_follow_the_length():
+    assert [automatic_patch(length) for length in (1, 3, 4, 64, 1000, 17984)] == [1, 1, 2, 8, 31, 134]
+    X, y = waves()
+    model = LrcSSMRegressor(**FEW, cell="GRU").fit(X, y).model_.config
+    assert model.patch == 4 and dict(model.cell_options) == {"init": "spread", "max_time": 5}
+    assert LrcSSMRegressor(**FEW, cell_options={"rho": 0.9}).fit(X, y).model_.config.cell_options == (("rho", 0.9),)
+
+
+def test_pipeline_and_search():
+    X, y = waves(27)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), LrcSSMClassifier(**FEW)),
+        {"lrcssmclassifier__learning_rate": np.array([1e-3, 1e-2]), "lrcssmclassifier__steps": np.array([2, 4])}, cv=3,
+    )  # fmt: skip
+    assert 0 <= search.fit(X, y).best_score_ <= 1
+    assert cross_val_score(LrcSSMRegressor(**FEW), X, y, cv=3).shape == (3,)
+
+
+@pytest.mark.slow
+def test_in_processes_of_their_own():
+    from joblib import Parallel, delayed
+
+    X, y = waves(27)
+    model = LrcSSMClassifier(**FEW).fit(X, y)
+    found = Parallel(n_jobs=2)(delayed(model.predict_proba)(part) for part in (X[:14], X[14:]))
+    np.testing.assert_allclose(np.concatenate(found), model.predict_proba(X), rtol=1e-4)
+    assert cross_val_score(model, X, y, cv=3, n_jobs=2).shape == (3,)
+
+
+@pytest.mark.slow
+def test_digits_with_default_parameters():
+    from sklearn.datasets import load_digits
+
+    parts = train_test_split(*load_digits(return_X_y=True), test_size=0.25, random_state=0)
+    assert LrcSSMClassifier(random_state=0).fit(parts[0], parts[2]).score(parts[1], parts[3]) >= 0.95
+
+
+@pytest.mark.slow
+def test_regression_with_default_parameters():
+    """The frequency of a noisy wave of any phase."""
+    rng = np.random.default_rng(0)
+    y = rng.uniform(0.1, 1.0, 400)
+    X = np.sin(y[:, None] * np.arange(100) + rng.uniform(0, 6, (400, 1))) + 0.1 * rng.normal(size=(400, 100))
+    assert LrcSSMRegressor(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.9
