@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from lrcssm import cli
-from lrcssm.data import Dataset, Split, catalogue, commands, digits, load, names
+from lrcssm.data import Dataset, Split, catalogue, digits, load, names
 from lrcssm.data.catalogue import directory, entries
 from lrcssm.data.describe import facts
 from lrcssm.data.download import DataError
@@ -34,10 +34,8 @@ def place(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(capsys):
     """Runs `lrcssm data ...` and gives its output; it must succeed."""
-    group = {"": "Data.", "list": commands.ListData, "show": commands.ShowData, "fetch": commands.FetchData}
-    monkeypatch.setitem(cli.COMMANDS, "data", group)
 
     def command(*words, code=0):
         assert cli.main(["data", *words]) == code
@@ -343,7 +341,7 @@ def test_list(run, place):
         found["datasets"]
     )
     assert len(found["datasets"]) == 1 + 5 + 1 + 177
-    assert json.loads(run("list", "--json", "--directory", "nowhere"))["directory"] == "nowhere"
+    assert json.loads(run("list", "--json", "--data-dir", "nowhere"))["directory"] == "nowhere"
 
 
 def test_show(run, place):
@@ -425,17 +423,6 @@ def test_output_without_unicode():
     )
     assert done.returncode == 0 and done.stderr == ""
     assert "Yoga" in done.stdout and "R? above" in done.stdout
-
-
-def test_defining_the_commands_imports_nothing_heavy():
-    code = (
-        "import importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('commands', {commands.__file__!r})\n"
-        "sys.modules['commands'] = module = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(module)\n"
-        "print(sorted({'numpy', 'jax', 'rich', 'urllib.request', 'matplotlib'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_loading_imports_nothing_that_is_not_needed():

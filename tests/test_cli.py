@@ -75,7 +75,7 @@ def options_of(command):
         else:
             where = typing.get_type_hints(command, include_extras=True)[field.name]
             positional = tyro.conf.Positional in getattr(where, "__metadata__", ())
-            yield field.name.upper() if positional else f"--{field.name.replace('_', '-')}"
+            yield field.name.upper().removesuffix("S") if positional else f"--{field.name.replace('_', '-')}"
 
 
 def test_help_of_every_command(capsys):

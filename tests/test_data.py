@@ -81,11 +81,13 @@ def test_each_case_is_in_one_batch(lengths, size, shuffled):
 def test_statistics_are_those_of_all_steps():
     rng = np.random.default_rng(0)
     series = [rng.normal(3, 2, (n, 2)) * [1, 10] for n in (5, 30, 11)]
-    mean, scale, *targets = Cases.of([np.c_[one, np.ones(len(one))] for one in series]).statistics()
+    mean, scale, difference, *targets = Cases.of([np.c_[one, np.ones(len(one))] for one in series]).statistics()
     assert targets == [0, 1]
     everything = np.concatenate(series)
     np.testing.assert_allclose(mean[:2], everything.mean(0), rtol=1e-5)
     np.testing.assert_allclose(scale, [*everything.std(0), 1.0], rtol=1e-5)
+    changes = np.concatenate([one[1:] - one[:-1] for one in series])
+    np.testing.assert_allclose(difference, [*np.sqrt((changes**2).mean(0)), 1.0], rtol=1e-5)
 
 
 def test_digits():

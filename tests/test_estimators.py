@@ -18,7 +18,7 @@ from sklearn.utils import estimator_checks
 
 import lrcssm
 from lrcssm import LrcSSMClassifier, LrcSSMRegressor
-from lrcssm.estimators.parameters import automatic_patch
+from lrcssm.estimators.parameters import automatic_patch, model_config
 
 TINY = {"width": 8, "state": 8, "depth": 1, "batch": 8, "bidirectional": False, "random_state": 0}
 FEW = TINY | {"steps": 4, "check_every": 2, "validation_fraction": 0.0}
@@ -144,8 +144,7 @@ def test_predictions(fitted):
 
 def test_a_second_fit_compiles_nothing(fitted, caplog):
     model, X = fitted
-    y = model.predict(X)
-    clone(model).fit(X, y).predict(X)
+    y = waves()[1]
     with caplog.at_level(logging.WARNING), jax.log_compiles():
         clone(model).set_params(learning_rate=1e-3, random_state=5).fit(X[::-1], y).predict(X[:3])
     compiled = [r.getMessage() for r in caplog.records if "Finished XLA compilation" in r.getMessage()]
@@ -258,12 +257,13 @@ def test_targets_of_several_numbers(tmp_path):
     assert LrcSSMRegressor(**FEW).fit(X[:, None], y).predict(X).shape == (24,)
 
 
-def test_patches_follow_the_length():
+def test_what_is_left_open_follows_the_length():
     assert [automatic_patch(length) for length in (1, 3, 4, 64, 1000, 17984)] == [1, 1, 2, 8, 31, 134]
-    X, y = waves()
-    model = LrcSSMRegressor(**FEW, cell="GRU").fit(X, y).model_.config
-    assert model.patch == 4 and dict(model.cell_options) == {"init": "spread", "max_time": 5}
-    assert LrcSSMRegressor(**FEW, cell_options={"rho": 0.9}).fit(X, y).model_.config.cell_options == (("rho", 0.9),)
+    data = {"length": 22, "input_dim": 1, "output_dim": 1}
+    config = model_config(LrcSSMRegressor(cell="GRU"), **data)
+    assert config.patch == 4 and dict(config.cell_options) == {"init": "spread", "max_time": 6}
+    assert model_config(LrcSSMRegressor(cell_options={"rho": 0.9}), **data).cell_options == (("rho", 0.9),)
+    assert model_config(LrcSSMRegressor(cell="DenseLRC"), **data).cell_options == ()
 
 
 def test_pipeline_and_search():

@@ -158,16 +158,20 @@ class Cases:
             found[: len(self.targets[i]), column] = self.targets[i]
         return found
 
-    def statistics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and scale of each channel over all steps of all cases, then those of the targets; what is constant has scale
-        1, and classes have mean 0 and scale 1."""
+    def statistics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and scale of each channel over all steps of all cases, the scale of its first differences, then mean and
+        scale of the targets; what is constant has scale 1, and classes have mean 0 and scale 1."""
         series = self.series
         if self.valid is not None:
             series = tuple(one[which] for one, which in zip(series, self.valid, strict=True))
+        mean, scale = _moments(series)
+        changes = [np.diff(one, axis=0) for one in series if len(one) > 1]
+        difference = np.sqrt(sum((d.astype(np.float64) ** 2).sum(0) for d in changes) / max(sum(map(len, changes)), 1))
+        difference = np.where(difference > 1e-12 * (1 + np.abs(mean)), difference, 1.0)
         if self.targets is None or np.issubdtype(self.targets[0].dtype, np.integer):
-            return (*_moments(series), np.zeros(()), np.ones(()))
+            return mean, scale, difference, np.zeros(()), np.ones(())
         numbers = self.targets if isinstance(self.targets, tuple) else (self.targets,)
-        return (*_moments(series), *_moments(tuple(one.reshape(len(one), -1) for one in numbers)))
+        return mean, scale, difference, *_moments(tuple(one.reshape(len(one), -1) for one in numbers))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -95,7 +95,7 @@ class SeriesLearner(Learner, SeriesParameters):
     table_: bool
     seed_: int
 
-    def _fit(self, X: Any, y: Any, times: Any) -> Self:
+    def _fit(self, X: Any, y: Any, times: Any) -> None:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         series = as_series(self, X, reset=True, nan=self.missing != "error")
@@ -108,7 +108,6 @@ class SeriesLearner(Learner, SeriesParameters):
             train, validation = cases.take(np.setdiff1d(np.arange(len(cases)), held)), cases.take(held)
         start = self._start(config, train, self.seed_)
         self._learn(start, train, validation, training_config(self, seed=self.seed_))
-        return self
 
     @abc.abstractmethod
     def _targets(self, y: Any) -> np.ndarray:

@@ -1,6 +1,6 @@
 """A classifier of time series."""
 
-from typing import Any, Self
+from typing import Any
 
 import jax
 import numpy as np
@@ -59,7 +59,7 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
 
     classes_: np.ndarray
 
-    def fit(self, X: Any, y: Any, times: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, times: Any = None) -> "LrcSSMClassifier":
         """Trains a new model, or with `warm_start` goes on with the one that is there.
 
         **Arguments:**
@@ -70,9 +70,10 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
             list of `(T_i,)`, increasing.
         """
         vars(self).pop("_progress", None)
-        return self._fit(X, y, times)
+        self._fit(X, y, times)
+        return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> "LrcSSMClassifier":
         """One pass over these cases, from where the last call ended, at a constant learning rate after the warm-up.
 
         **Arguments:**

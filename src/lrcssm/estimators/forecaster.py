@@ -1,6 +1,6 @@
 """A forecaster of time series."""
 
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -45,19 +45,20 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
     **Attributes:**
 
     - `model_`: the `SequenceModel`.
-    - `window_`: how many values it sees.
+    - `window_`, `horizon_`: how many values it sees, and gives at once.
     - `tails_`: the last values of each series, from which `predict` starts.
     - `history_`, `n_iter_`: one `Epoch` for each look, and how many steps were made.
     - `n_channels_`, `n_features_in_`: channels.
     """
 
     window_: int
+    horizon_: int
     tails_: list[np.ndarray]
     naive_error_: np.ndarray
     flat_: bool
     single_: bool
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> "LrcSSMForecaster":
         """Trains a new model, or with `warm_start` goes on with the one that is there.
 
         **Arguments:**
@@ -72,10 +73,10 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
             )
         self.single_ = not _several(X)
         series = self._series(X, reset=True)
-        self.window_ = self._window(min(len(one) for one in series))
+        self.window_, self.horizon_ = self._window(min(len(one) for one in series)), int(self.horizon)
         seed = self._seed()
         config = self._configured(
-            self.window_, input_dim=self.n_channels_, output_dim=self.horizon * self.n_channels_, task="forecast",
+            self.window_, input_dim=self.n_channels_, output_dim=self.horizon_ * self.n_channels_, task="forecast",
             pool="last",
         )  # fmt: skip
         how = training_config(self, seed=seed)
@@ -83,12 +84,12 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         learned, held = [], []
         for one in series:
             # A short series is for training: at least one window of it, with what follows.
-            end = max(len(one) - self._held_out(len(one)), self.window_ + self.horizon)
+            end = max(len(one) - self._held_out(len(one)), self.window_ + self.horizon_)
             # More windows than the steps will ever see would only take memory.
-            begins = positions(end, self.window_, self.horizon, most=how.steps * how.batch)
-            learned.append(cut(one, begins, self.window_, self.horizon))
-            later = positions(len(one), self.window_, self.horizon, start=end, most=1024)
-            held.append(cut(one, later, self.window_, self.horizon))
+            begins = positions(end, self.window_, self.horizon_, most=how.steps * how.batch)
+            learned.append(cut(one, begins, self.window_, self.horizon_))
+            later = positions(len(one), self.window_, self.horizon_, start=end, most=1024)
+            held.append(cut(one, later, self.window_, self.horizon_))
         train, validation = self._together(learned, dtype), self._together(held, dtype)
         start = self._start(config, train, seed)
         self._learn(start, train, validation if len(validation) else None, how)
@@ -111,7 +112,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         `(horizon,)` for a series of one axis, `(horizon, n_channels)` for one of two, or a list of them.
         """
         check_is_fitted(self, "model_")
-        horizon = self.horizon if horizon is None else horizon
+        horizon = self.horizon_ if horizon is None else horizon
         if not isinstance(horizon, int | np.integer) or horizon < 1:
             raise ValueError(f"predict got horizon={horizon!r}; give a whole number of at least 1.")
         series = self.tails_ if X is None else self._series(X, reset=False)
@@ -120,7 +121,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         found = [one[:, 0] if flat else one for one in found]
         return found[0] if single else found
 
-    def update(self, X: Any) -> Self:
+    def update(self, X: Any) -> "LrcSSMForecaster":
         """Takes note of new observations, without learning from them: forecasts start after them.
 
         **Arguments:**
@@ -162,18 +163,18 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         check_is_fitted(self, "model_")
         series = self._series(X, reset=False)
         parts = [
-            cut(one, positions(len(one), self.window_, self.horizon), self.window_, self.horizon) for one in series
+            cut(one, positions(len(one), self.window_, self.horizon_), self.window_, self.horizon_) for one in series
         ]
         pieces, after = (np.concatenate(both) for both in zip(*parts, strict=True))
         if not len(pieces):
             raise ValueError(
-                f"scores got a series of {len(series[0])} steps; it needs at least {self.window_ + self.horizon}, a window of "
-                f"{self.window_} and a horizon of {self.horizon}."
+                f"scores got a series of {len(series[0])} steps; it needs at least {self.window_ + self.horizon_}, a window of "
+                f"{self.window_} and a horizon of {self.horizon_}."
             )
         dtype = self.model_.target_mean.dtype
         outputs = self._outputs(as_cases(pieces, None, self.level, dtype)).reshape(after.shape)
         forecast = outputs + levels(pieces, self.level)
-        naive = seasonal_naive(pieces, self.horizon, self.season)
+        naive = seasonal_naive(pieces, self.horizon_, self.season)
         return self._errors(forecast - after, "") | self._errors(naive - after, "naive_")
 
     def _errors(self, error: np.ndarray, prefix: str) -> dict[str, float]:
@@ -190,7 +191,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         found, state = [], None
         while sum(len(one) for one in found) < horizon:
             outputs, state = _piece(self.model_, jnp.asarray(inputs), state, self.solver or Auto())
-            inputs = np.moveaxis(np.asarray(outputs).reshape(len(pieces), self.horizon, -1), 0, 1)
+            inputs = np.moveaxis(np.asarray(outputs).reshape(len(pieces), self.horizon_, -1), 0, 1)
             found.append(inputs)
         return np.moveaxis(np.concatenate(found)[:horizon].astype(np.float64), 0, 1) + level
 
@@ -235,9 +236,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         window = self.window
         if window is None:
             window = max(self.season, min(max(64, 2 * self.season, 4 * self.horizon), length // 3), 1)
-            window = (
-                max(window // self.patch, 1) * self.patch if isinstance(self.patch, int) and self.patch > 0 else window
-            )
+            window = -(-window // self.patch) * self.patch
         if window < self.season:
             raise ValueError(f"{type(self).__name__} got window={window}, less than one season of {self.season} steps.")
         if window % self.patch or self.horizon % self.patch:
@@ -259,7 +258,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
 
     def _facts(self) -> dict[str, Any]:
         arrays = {"tails_": [one.tolist() for one in self.tails_], "naive_error_": self.naive_error_.tolist()}
-        plain = {name: getattr(self, name) for name in ("window_", "flat_", "single_")}
+        plain = {name: getattr(self, name) for name in ("window_", "horizon_", "flat_", "single_")}
         return super()._facts() | plain | arrays
 
     def _remember(self, facts: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """A regressor for time series."""
 
-from typing import Any, Self
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,7 +39,7 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
     n_outputs_: int
     flat_: bool
 
-    def fit(self, X: Any, y: Any, times: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, times: Any = None) -> "LrcSSMRegressor":
         """Trains a new model, or with `warm_start` goes on with the one that is there.
 
         **Arguments:**
@@ -49,7 +49,8 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
         - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a
             list of `(T_i,)`, increasing.
         """
-        return self._fit(X, y, times)
+        self._fit(X, y, times)
+        return self
 
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """Numbers in the shape that `y` had: `(n_cases,)` or `(n_cases, n_outputs)`."""

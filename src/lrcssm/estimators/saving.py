@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import os
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -43,7 +43,7 @@ class Saved:
         save(path, estimator.model_, metadata={"estimator": about})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str]) -> Any:
         """Reads an estimator that `save` wrote.
 
         **Arguments:**

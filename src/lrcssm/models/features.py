@@ -16,6 +16,7 @@ class Features(eqx.Module):
 
     mean: Float[Array, " channels"]
     scale: Float[Array, " channels"]
+    difference: Float[Array, " channels"]
     standardise: str = eqx.field(static=True)
     differences: bool = eqx.field(static=True)
     time: bool = eqx.field(static=True)
@@ -24,6 +25,7 @@ class Features(eqx.Module):
 
     def __init__(self, config: ModelConfig):
         self.mean, self.scale = jnp.zeros(config.input_dim), jnp.ones(config.input_dim)
+        self.difference = jnp.ones(config.input_dim)
         self.standardise, self.differences = config.standardise, config.differences
         self.time, self.patch = config.time, config.patch
         self.size = config.patch * (config.input_dim * (2 if config.differences else 1) + int(config.time))
@@ -40,7 +42,7 @@ class Features(eqx.Module):
         parts = [x]
         if self.differences:
             first = x[:1] if before is None else self.scaled(before[None], None)
-            parts.append(masked(jnp.diff(x, axis=0, prepend=first), _both(mask, first=before is None)))
+            parts.append(self._differences(jnp.diff(x, axis=0, prepend=first), _both(mask, first=before is None)))
         if self.time:
             share = jnp.arange(x.shape[0], dtype=x.dtype) / x.shape[0]
             parts.append(jnp.broadcast_to(share.reshape(-1, *(1,) * (x.ndim - 1)), (*x.shape[:-1], 1)))
@@ -54,6 +56,15 @@ class Features(eqx.Module):
         if self.standardise == "case":
             mean, variance = moments(x, mask)
             return (x - mean) / jnp.sqrt(variance + 1e-8)
+        return x
+
+    def _differences(self, x: Array, mask: Array | None) -> Array:
+        """Differences of scaled inputs, at unit scale too: those of a smooth series are small."""
+        x = masked(x, mask)
+        if self.standardise == "channel":
+            return x * lax.stop_gradient(self.scale / self.difference)
+        if self.standardise == "case":
+            return x / jnp.sqrt(moments(x, mask)[1] + 1e-8)
         return x
 
     def _patches(self, x):

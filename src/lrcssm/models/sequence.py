@@ -153,8 +153,13 @@ class SequenceModel(eqx.Module):
                 f"The model got inputs of shape {inputs.shape}; expected (time, ..., {wanted}): time first, "
                 f"{wanted} channels last."
             )
-        if state is not None and (self.config.bidirectional or self.config.time):
-            what = "is bidirectional" if self.config.bidirectional else "sees the share of time that has passed"
+        whole = {
+            "is bidirectional": self.config.bidirectional,
+            "sees the share of time that has passed": self.config.time,
+            "scales each sequence as a whole": self.config.standardise == "case",
+        }
+        if state is not None and any(whole.values()):
+            what = next(reason for reason, holds in whole.items() if holds)
             raise ValueError(f"The model got a state, but it {what}, so a sequence cannot be given to it in pieces.")
         if state is not None and self.config.patch > 1 and inputs.shape[0] % self.config.patch:
             raise ValueError(
@@ -163,23 +168,25 @@ class SequenceModel(eqx.Module):
             )
 
     def with_statistics(
-        self, mean: Any, scale: Any, target_mean: Any = 0.0, target_scale: Any = 1.0
+        self, mean: Any, scale: Any, difference: Any = 1.0, target_mean: Any = 0.0, target_scale: Any = 1.0
     ) -> "SequenceModel":
-        """The model with the mean and scale of each channel in the training data, for `standardise="channel"`, and those
-        of the targets if they are numbers: what the model predicts is then in their units."""
+        """The model with the mean and scale of each channel in the training data, and the scale of its first differences,
+        for `standardise="channel"`; and the mean and scale of the targets if they are numbers: what the model predicts is
+        then in their units. `Cases.statistics` gives all of them."""
         old = _fixed(self)
-        given = (mean, scale, target_mean, target_scale)
+        given = (mean, scale, difference, target_mean, target_scale)
         new = tuple(jnp.broadcast_to(jnp.asarray(a, b.dtype), b.shape) for a, b in zip(given, old, strict=True))
         return eqx.tree_at(_fixed, self, new)
 
 
 def _fixed(model):
-    return model.features.mean, model.features.scale, model.target_mean, model.target_scale
+    features = model.features
+    return features.mean, features.scale, features.difference, model.target_mean, model.target_scale
 
 
 def trainable(model: SequenceModel) -> Any:
     """A tree of the model's shape: true for what is learned, false for the statistics of the data."""
-    return eqx.tree_at(_fixed, jax.tree.map(eqx.is_inexact_array, model), (False,) * 4)
+    return eqx.tree_at(_fixed, jax.tree.map(eqx.is_inexact_array, model), (False,) * 5)
 
 
 def parameter_count(model: SequenceModel) -> int:

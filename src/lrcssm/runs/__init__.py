@@ -9,40 +9,44 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-YesNo = Literal["yes", "no"]
+AS_PRESET = tyro.conf.arg(help_behavior_hint="(default: as the preset says)")
+YesNo = Annotated[Literal["yes", "no"] | None, AS_PRESET]
+Int = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: as the preset says)")]
+Float = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="(default: as the preset says)")]
+Name = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: as the preset says)")]
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelOptions:
     """The model. What is not given is as the preset says."""
 
-    cell: str | None = None
-    """The recurrence: LRC, STC, LTC, GRU, MGU, LSTM, DenseLRC, DenseSTC or DenseLTC."""
-    cell_options: tuple[str, ...] = ()
+    cell: Name = None
+    """The recurrence: a name of lrcssm.cells.ALL, such as LRC, GRU or DenseLTC; a wrong one is answered with all."""
+    cell_options: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="")] = ()
     """More for the cell, as name=value: init=spread max_time=500 rho=0.99 integrator=exponential."""
-    width: int | None = None
+    width: Int = None
     """Features between the layers."""
-    state: int | None = None
+    state: Int = None
     """Units of each cell."""
-    depth: int | None = None
+    depth: Int = None
     """Blocks."""
-    patch: int | None = None
+    patch: Int = None
     """How many steps become one before the first block."""
-    differences: YesNo | None = None
+    differences: YesNo = None
     """First differences of all channels as more channels."""
-    include_time: YesNo | None = None
+    include_time: YesNo = None
     """The share of time that has passed as one more channel."""
-    standardise: Literal["none", "channel", "case"] | None = None
+    standardise: Annotated[Literal["none", "channel", "case"] | None, AS_PRESET] = None
     """Unit scale for each channel (over the training cases), for each case, or not at all."""
-    layout: Literal["pre-norm", "post-norm", "released"] | None = None
+    layout: Annotated[Literal["pre-norm", "post-norm", "released"] | None, AS_PRESET] = None
     """Where a block's norms are."""
-    mixer: Literal["mlp", "glu", "none"] | None = None
+    mixer: Annotated[Literal["mlp", "glu", "none"] | None, AS_PRESET] = None
     """What follows the cell in a block."""
-    pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] | None = None
+    pool: Annotated[Literal["mean", "last", "mean-max-std", "attention", "logits"] | None, AS_PRESET] = None
     """How a sequence becomes one vector."""
-    dropout: float | None = None
+    dropout: Float = None
     """Share of the features that a block drops while training."""
-    bidirectional: YesNo | None = None
+    bidirectional: YesNo = None
     """A second cell in each block that goes from the last step to the first."""
 
 
@@ -50,29 +54,29 @@ class ModelOptions:
 class TrainingOptions:
     """The training. What is not given is as the preset says."""
 
-    steps: int | None = None
+    steps: Int = None
     """Steps of the optimiser, at most."""
-    batch: int | None = None
+    batch: Int = None
     """Cases for each step."""
-    learning_rate: float | None = None
+    learning_rate: Float = None
     """The largest learning rate."""
-    schedule: Literal["cosine", "constant"] | None = None
+    schedule: Annotated[Literal["cosine", "constant"] | None, AS_PRESET] = None
     """How the learning rate goes on after its rise."""
-    weight_decay: float | None = None
+    weight_decay: Float = None
     """Of AdamW; 0 is Adam."""
-    clip: float | None = None
+    clip: Float = None
     """The largest norm of a gradient."""
-    ema: float | None = None
+    ema: Float = None
     """Decay of the averaged weights; 0 for none."""
-    label_smoothing: float | None = None
+    label_smoothing: Float = None
     """The share of certainty that is taken from the right class."""
-    class_weights: Literal["balanced"] | None = None
+    class_weights: Annotated[Literal["balanced"] | None, AS_PRESET] = None
     """Let each class count the same."""
-    monitor: Literal["score", "loss"] | None = None
+    monitor: Annotated[Literal["score", "loss"] | None, AS_PRESET] = None
     """What makes a model the best one on the validation data."""
-    check_every: int | None = None
+    check_every: Int = None
     """Steps between two looks at the validation data."""
-    patience: int | None = None
+    patience: Int = None
     """Looks without improvement after which to stop."""
 
 
@@ -85,7 +89,7 @@ DataDir = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
 class Train:
     """Train a model on a data set, and leave a folder with the model, its predictions and a report."""
 
-    source: Annotated[str, tyro.conf.Positional]
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
     """The run's folder; runs/NAME if not given."""
@@ -126,9 +130,9 @@ class Train:
 class Evaluate:
     """Score a trained model on data with targets."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A run's folder or a model's file."""
-    source: Annotated[str | None, tyro.conf.Positional] = None
+    source: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[SOURCE]")] = None
     """A name, file or folder of data, all of whose cases are scored; the test cases of the run if not given."""
     solver: SolverName = "auto"
     """How the recurrences are solved."""
@@ -147,9 +151,9 @@ class Evaluate:
 class Predict:
     """Apply a trained model to data, with or without targets."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A run's folder or a model's file."""
-    source: Annotated[str, tyro.conf.Positional]
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """A name, file or folder of data."""
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """Write there instead of to standard output."""

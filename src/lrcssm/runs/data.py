@@ -14,7 +14,7 @@ class ListData:
 
     all: bool = False
     """Also those of the archive whose size is not known here: univariate and regression problems."""
-    directory: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
     json: bool = False
     """Print JSON, with everything."""
@@ -24,7 +24,7 @@ class ListData:
         from ..data.describe import list_entries
 
         _print_what_can_be_printed()
-        list_entries(self.directory, self.all, self.json)
+        list_entries(self.data_dir, self.all, self.json)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ShowData:
 
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """A name of lrcssm data list, one with a length such as adding:4000, or the path of a file or folder."""
-    directory: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
     picture: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
     """Also draw some series of each class into this file: .png, .svg or .pdf."""
@@ -45,7 +45,7 @@ class ShowData:
         from ..data.describe import show
 
         _print_what_can_be_printed()
-        show(self.source, self.directory, self.picture, self.json)
+        show(self.source, self.data_dir, self.picture, self.json)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class FetchData:
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME...")]
     """Names of data sets; lrcssm data list --all shows them."""
-    directory: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
     url: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """Another place to download from: an address with {name} in it, that of a folder, or that of one zip file."""
@@ -90,7 +90,7 @@ class FetchData:
                 try:
                     folder = fetch(
                         name,
-                        directory=self.directory,
+                        directory=self.data_dir,
                         url=self.url or MIRROR,
                         demanded=self.sha256,
                         force=self.force,

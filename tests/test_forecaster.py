@@ -1,0 +1,214 @@
+"""The forecaster: windows without leaks, forecasts that go on by themselves, scores beside those of the naive one."""
+
+import copy
+import pickle
+
+import jax
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import lrcssm
+from lrcssm import LrcSSMForecaster
+from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive
+
+TINY = {
+    "width": 8, "state": 8, "depth": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "random_state": 0,
+}  # fmt: skip
+
+# predict takes a series and gives what comes after it: one row for each step ahead, not for each row of X.
+NOT_BY_ROWS = {
+    "check_methods_sample_order_invariance": "the rows of X are steps of time, so their order is what matters",
+    "check_methods_subset_invariance": "a row of X alone is a series of one step, from which nothing can be forecast",
+}
+
+
+@pytest.fixture(autouse=True)
+def as_a_user_has_it():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def sines(length=120, seed=0, noise=0.0):
+    t = np.arange(length)
+    clean = np.sin(2 * np.pi * t / 12) + 0.5 * np.sin(2 * np.pi * t / 7.3)
+    return clean + noise * np.random.default_rng(seed).normal(size=length)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        return LrcSSMForecaster(**TINY).fit(sines())
+
+
+def test_windows():
+    series = np.arange(20.0).reshape(10, 2)
+    assert positions(10, 4, 3).tolist() == [0, 1, 2, 3] and positions(6, 4, 3).tolist() == []
+    assert positions(10, 4, 3, start=6).tolist() == [2, 3] and positions(10, 4, 3, most=2).tolist() == [0, 3]
+    pieces, after = cut(series, np.array([0, 3]), 4, 3)
+    np.testing.assert_array_equal(pieces[1], series[3:7])
+    np.testing.assert_array_equal(after[1], series[7:10])
+    np.testing.assert_array_equal(levels(pieces, "mean")[0], [[3.0, 4.0]])
+    cases = as_cases(pieces, after, "last", np.dtype(np.float32))
+    np.testing.assert_array_equal(cases.series[0][-1], [0, 0])
+    np.testing.assert_array_equal(cases.targets[0], [2, 2, 4, 4, 6, 6])
+
+
+def test_the_naive_forecast_against_a_loop():
+    series = np.random.default_rng(0).normal(size=(30, 2))
+    pieces, _ = cut(series, np.arange(4), 9, 11)
+    got = seasonal_naive(pieces, 11, 4)
+    for case in range(4):
+        for step in range(11):
+            source = 9 + step
+            while source >= 9:
+                source -= 4
+            np.testing.assert_array_equal(got[case, step], pieces[case, source])
+    want = [np.mean([abs(series[t, c] - series[t - 4, c]) for t in range(4, 30)]) for c in range(2)]
+    np.testing.assert_allclose(naive_error([series], 4), want)
+    assert naive_error([np.ones((5, 1))], 1).tolist() == [1.0]
+
+
+def test_validation_comes_after_training_and_is_never_trained_on(monkeypatch):
+    seen = {}
+
+    def fit(model, train, validation, config, **options):
+        seen.update(train=train, validation=validation)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lrcssm.estimators.base.fit", fit)
+    with pytest.raises(KeyboardInterrupt):
+        LrcSSMForecaster(**TINY | {"level": "none", "validation_fraction": 0.2}).fit(np.arange(100.0))
+    inputs = [max(one.max() for one in seen["train"].series), min(one.min() for one in seen["validation"].series)]
+    assert seen["train"].targets.max() == 79 and seen["validation"].targets.min() == 80
+    assert inputs == [76, 68] and seen["validation"].targets.max() == 99
+
+
+def test_it_goes_on_with_its_own_forecasts(fitted):
+    far = fitted.predict(horizon=8)
+    assert far.shape == (8,) and fitted.predict().shape == (3,)
+    np.testing.assert_allclose(far[:3], fitted.predict(), rtol=1e-5)
+    # The same, in one go over all inputs instead of piece by piece with a state.
+    series, level = fitted.tails_[0], fitted.tails_[0].mean(0)
+    for start in (3, 6):
+        inputs = np.concatenate([series - level, far[:start, None] - level]).astype(np.float32)
+        want = fitted.model_(jax.numpy.asarray(inputs))[0] + level
+        np.testing.assert_allclose(far[start : start + 3], want[: len(far) - start], rtol=1e-4, atol=1e-5)
+
+
+def test_new_observations(fitted):
+    y = sines(200)
+    model = copy.copy(fitted).update(y[120:125]).update(y[125:150])
+    np.testing.assert_allclose(model.predict(), fitted.predict(y[:150]), rtol=1e-6)
+    np.testing.assert_array_equal(fitted.tails_[0][:, 0], y[108:120])
+    with pytest.raises(ValueError, match="got 2 series, but fit had 1"):
+        fitted.update([y, y])
+
+
+def test_scores_against_a_loop(fitted):
+    y = sines(40, seed=1, noise=0.3)
+    errors, naive = [], []
+    for start in range(40 - 12 - 3 + 1):
+        after = y[start + 12 : start + 15]
+        errors.append(fitted.predict(y[start : start + 12]) - after)
+        naive.append(y[start + 11] - after)
+    scores = fitted.scores(y)
+    scale = np.abs(np.diff(sines())).mean()
+    want = {"mse": np.mean(np.square(errors)), "mae": np.mean(np.abs(errors)), "mase": np.mean(np.abs(errors)) / scale}
+    want |= {"naive_mse": np.mean(np.square(naive)), "naive_mae": np.mean(np.abs(naive))}
+    want |= {"naive_mase": want["naive_mae"] / scale}
+    assert scores == pytest.approx(want, rel=1e-4)
+    assert fitted.score(y) == pytest.approx(1 - want["mae"] / want["naive_mae"], rel=1e-4)
+
+
+def test_channels_and_several_series(tmp_path):
+    one, other = np.stack([sines(), 2 * sines(seed=1)], 1), np.stack([sines(90), sines(90)], 1)
+    model = LrcSSMForecaster(**TINY).fit([one, other])
+    found = model.predict(horizon=5)
+    assert [a.shape for a in found] == [(5, 2), (5, 2)] and model.n_channels_ == 2
+    np.testing.assert_allclose(model.predict(other, horizon=5), found[1], rtol=1e-5)
+    assert model.scores([one, other])["mae"] > 0
+    model.save(tmp_path / "model")
+    for same in (LrcSSMForecaster.load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(np.stack(same.predict(horizon=5)), np.stack(found))
+        assert same.get_params() == model.get_params() and same.scores(one) == model.scores(one)
+    assert clone(model).fit([one, other]).predict(horizon=5)[0] == pytest.approx(found[0], rel=1e-6)
+
+
+def test_a_level_never_seen_before_is_no_obstacle(fitted):
+    y = sines(40)
+    np.testing.assert_allclose(fitted.predict(y + 1000) - 1000, fitted.predict(y), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"horizon": 0}, "got horizon=0; give a whole number"),
+        ({"window": 200}, "got a series of 120 steps .* needs at least 203"),
+        ({"season": 13}, "got window=12, less than one season of 13"),
+        ({"level": "first"}, "got level='first'"),
+        ({"patch": 2}, "give multiples of the patch"),
+    ],
+)
+def test_mistakes(changes, says):
+    with pytest.raises(ValueError, match=says):
+        LrcSSMForecaster(**TINY | changes).fit(sines())
+
+
+def test_more_mistakes(fitted):
+    with pytest.raises(ValueError, match="leave y out"):
+        LrcSSMForecaster(**TINY).fit(sines(), sines())
+    with pytest.raises(ValueError, match="needs at least window_=12"):
+        fitted.predict(np.ones(5))
+    with pytest.raises(ValueError, match="got horizon=-1"):
+        fitted.predict(horizon=-1)
+    with pytest.raises(ValueError, match="scores got a series of 14 steps; it needs at least 15"):
+        fitted.scores(np.ones(14))
+    with pytest.raises(ValueError, match="some two"):
+        LrcSSMForecaster(**TINY).fit([np.ones(50), np.ones((50, 1))])
+    with pytest.raises(lrcssm.FileError, match="holds LrcSSMForecaster"):
+        _wrong_file(fitted)
+
+
+def _wrong_file(model):
+    import pathlib
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(pathlib.Path(folder) / "model")
+        lrcssm.LrcSSMRegressor.load(pathlib.Path(folder) / "model")
+
+
+@pytest.mark.parametrize("window", [None, 24])
+def test_the_window_is_chosen(window):
+    model = LrcSSMForecaster(window=window, horizon=4, season=12, patch=4)
+    assert model._window(300) == (64 if window is None else 24) and model._window(80) == (28 if window is None else 24)
+
+
+@pytest.mark.slow
+def test_scikit_learn_checks():
+    model = LrcSSMForecaster(**TINY | {"window": 3, "horizon": 1, "steps": 10, "validation_fraction": 0.0})
+    results = check_estimator(model, on_skip=None, expected_failed_checks=NOT_BY_ROWS)
+    count = lambda status: sum(result["status"] == status for result in results)
+    skipped = {result["check_name"] for result in results if result["status"] == "skipped"}
+    print(
+        f"LrcSSMForecaster: {count('passed')} of {len(results)} checks passed, {count('xfail')} cannot, skipped: {skipped}"
+    )
+    assert count("passed") + 2 + len(skipped) == len(results) and count("xfail") == 2
+    assert skipped <= {"check_array_api_input"}
+
+
+def test_scikit_learn_api_checks():
+    model = LrcSSMForecaster(**TINY | {"window": 3, "horizon": 1, "validation_fraction": 0.0})
+    assert {result["status"] for result in check_estimator(model, legacy=False)} == {"passed"}
+
+
+@pytest.mark.slow
+def test_it_beats_the_seasonal_naive_forecast():
+    y = sines(1200, noise=0.3)
+    model = LrcSSMForecaster(horizon=12, season=12, steps=500, random_state=0).fit(y[:1000])
+    found = model.scores(y[1000 - model.window_ :])
+    assert model.score(y[1000 - model.window_ :]) > 0.3 and found["mase"] < found["naive_mase"]
+    # Beyond its horizon too.
+    assert np.abs(model.predict(horizon=36) - y[1000:1036]).mean() < found["naive_mae"]
