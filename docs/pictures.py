@@ -1,8 +1,9 @@
-"""Draws the pictures of the pages on cells and stability: python docs/pictures.py (about a minute).
+"""Draws the pictures of the documentation: python docs/pictures.py (about a minute).
 
-Each one comes from the cells as they are at the start; no training.
+Those of cells and stability come from the cells as they are at the start; no training.
 """
 
+import json
 import pathlib
 
 import jax
@@ -102,9 +103,26 @@ def log_jacobians(this, inputs, states):
     return jnp.log(jnp.abs(slopes))
 
 
+def speed():
+    """Time of one layer, forward and backward, against the length of the sequence, from the record of the benchmark."""
+    record = json.loads((FOLDER.parent.parent / "results" / "engine-cpu.json").read_text())
+    names = {"lstm": ("torch.nn.LSTM", "0.55"), "scan": ("LRC, lax.scan with autodiff", "#c44e52"),
+             "sequential": ("LRC, lrcssm", "#4c72b0")}  # fmt: skip
+    figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    for method, (name, colour) in names.items():
+        rows = [row for row in record["rows"] if row["method"] == method and row["forward_backward"]]
+        lengths = [row["length"] for row in rows]
+        times = [row["forward_backward"]["best_ms"] for row in rows]
+        axes.loglog(lengths, times, "o-", color=colour, markersize=4)
+        axes.annotate(f" {name}", (lengths[-1], times[-1]), color=colour, fontsize=9, va="center")
+    axes.set(xlabel="steps", ylabel="ms, forward and backward", xlim=(900, 900000))
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
-    for draw in (time_constants, output_scale, gradient_norm):
+    for draw in (time_constants, output_scale, gradient_norm, speed):
         path = FOLDER / f"{draw.__name__.replace('_', '-')}.png"
         draw().savefig(path, dpi=110, metadata={"Software": None})
         print(path.relative_to(FOLDER.parent.parent))
