@@ -4,8 +4,10 @@ import copy
 import importlib.util
 import logging
 import pickle
+import re
 import subprocess
 import sys
+import textwrap
 
 import jax
 import numpy as np
@@ -60,9 +62,8 @@ def passed(estimator, **options):
 OPTIONAL = {"check_array_api_input", "check_classifier_data_not_an_array", "check_regressor_data_not_an_array"}
 
 
-@pytest.mark.parametrize("kind", [LrcSSMClassifier, LrcSSMRegressor])
-def test_scikit_learn_api_checks(kind):
-    assert passed(kind(**FEW), legacy=False) == []
+def test_scikit_learn_api_checks():
+    assert passed(LrcSSMClassifier(**FEW), legacy=False) == []
 
 
 @pytest.mark.slow
@@ -108,6 +109,8 @@ def test_all_ways_to_write_series_are_one(fitted):
     want = model.decision_function(X)
     for other in (X[:, None], [one[None] for one in X], list(X), X.tolist(), X.astype(np.float32)):
         np.testing.assert_allclose(model.decision_function(other), want, rtol=1e-4, atol=1e-5)
+    # A table has the columns of the training; a list of any length does not.
+    assert model.predict(list(X[:, :15])).shape == (24,)
     # Unequal lengths: each as if it were alone, in whatever company.
     mixed = [X[0], X[1, :13], X[2, None, :7]]
     alone = [model.decision_function([one.reshape(1, -1)])[0] for one in mixed]
@@ -285,6 +288,14 @@ def test_in_processes_of_their_own():
     found = Parallel(n_jobs=2)(delayed(model.predict_proba)(part) for part in (X[:14], X[14:]))
     np.testing.assert_allclose(np.concatenate(found), model.predict_proba(X), rtol=1e-4)
     assert cross_val_score(model, X, y, cv=3, n_jobs=2).shape == (3,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor"])
+def test_docstrings_run(name, capsys):
+    text = getattr(lrcssm, name).__doc__
+    exec(textwrap.dedent(re.search(r"( *)```python\n(.*?)```", text, re.DOTALL)[2]), {})
+    assert capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -199,11 +199,6 @@ def test_scikit_learn_checks():
     assert skipped <= {"check_array_api_input"}
 
 
-def test_scikit_learn_api_checks():
-    model = LrcSSMForecaster(**TINY | {"window": 3, "horizon": 1, "validation_fraction": 0.0})
-    assert {result["status"] for result in check_estimator(model, legacy=False)} == {"passed"}
-
-
 @pytest.mark.slow
 def test_it_beats_the_seasonal_naive_forecast():
     y = sines(1200, noise=0.3)

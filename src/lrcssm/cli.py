@@ -20,7 +20,7 @@ import tyro
 
 import lrcssm
 
-from .benchmark import CellsBenchmark, EngineBenchmark
+from .benchmark import CellsBenchmark, EngineBenchmark, TrainBenchmark
 from .runs import Evaluate, Predict, Train
 from .runs.data import FetchData, ListData, ShowData
 
@@ -59,7 +59,12 @@ COMMANDS: dict[str, Any] = {
     "predict": Predict,
     "data": {"": "List, show and fetch data sets.", "list": ListData, "show": ShowData, "fetch": FetchData},
     "info": Info,
-    "benchmark": {"": "Measure speed and memory.", "engine": EngineBenchmark, "cells": CellsBenchmark},
+    "benchmark": {
+        "": "Measure speed and memory.",
+        "engine": EngineBenchmark,
+        "cells": CellsBenchmark,
+        "train": TrainBenchmark,
+    },
 }
 """The commands by name; a dict is a group of them, described under the empty name."""
 

@@ -82,6 +82,32 @@ class CellsBenchmark:
         run(self)
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainBenchmark:
+    """Time, memory and compilation of a training step of the published models, against the least it could take."""
+
+    configurations: tuple[str, ...] = ("all",)
+    """Names of the paper's data sets, which stand for the models that it published for them; all for all six."""
+    batches: tuple[int, ...] = (4, 32)
+    """Sequences at a time, each of them with each configuration."""
+    rounds: int = 9
+    """Times that everything is measured, in turn; the best one counts. What would take more than about 20 seconds gets
+    fewer rounds, but at least 2."""
+    limit: float = 10.0
+    """Seconds: what is not measured if, by the time of the steps so far, one step would take more."""
+    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
+    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+
+    def __post_init__(self):
+        _check(self, given=("configurations", "batches"), sizes=("batches", "rounds"))
+
+    def run(self) -> None:
+        """Measures, and prints a table, or the record if that goes to standard output."""
+        from .train import run
+
+        run(self)
+
+
 def _check(options: Any, *, given: tuple[str, ...], sizes: tuple[str, ...]) -> None:
     """Raises `ValueError` if an option in `given` has no value, or one in `sizes` a value below 1."""
     for name in given:

@@ -84,15 +84,12 @@ def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -
 
 
 def _is_list(X: Any) -> bool:
-    """Whether these are single arrays, of which at least two have another shape."""
-    if not isinstance(X, list | tuple) or not X or not all(hasattr(one, "shape") or _nested(one) for one in X):
+    """Whether these are single arrays; lists of numbers are, if their lengths differ, and else a table."""
+    if not isinstance(X, list | tuple) or not X:
         return False
-    shapes = {np.shape(one) for one in X if hasattr(one, "shape")}
-    return len(shapes) > 1 or (not shapes and len({len(one) for one in X}) > 1)
-
-
-def _nested(one: Any) -> bool:
-    return isinstance(one, list | tuple)
+    if all(isinstance(one, list | tuple) for one in X):
+        return _ndim(X) == 2 and len({len(one) for one in X}) > 1
+    return all(getattr(one, "shape", ()) != () for one in X)
 
 
 def _ndim(X: Any) -> int:

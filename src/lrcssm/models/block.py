@@ -60,8 +60,7 @@ class Block(eqx.Module):
         """The features after the block, and the solution of its (forward) recurrence."""
 
         def run(cell, inputs, state, dt, mask):
-            solution = solve(cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
-            return cell.read(solution.states, inputs), solution
+            return self.recur(cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
 
         inputs = h if self.layout == "post-norm" else normalise(h)
         x, solution = run(self.cell, inputs, state, dt, mask)
@@ -79,6 +78,13 @@ class Block(eqx.Module):
         else:
             h = normalise(dropout(self.mixer(x), self.dropout, key) + inputs)
         return h, solution
+
+    def recur(
+        self, cell: Cell, inputs: Array, *, state: Any, dt: Any, mask: Any, solver: Solver, throw: bool
+    ) -> tuple[Array, Solution]:
+        """What a cell gives to the mixer, and its solution."""
+        solution = solve(cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
+        return cell.read(solution.states, inputs), solution
 
 
 def _backwards(dt: Any, mask: Array | None) -> Any:

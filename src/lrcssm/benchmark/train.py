@@ -1,0 +1,299 @@
+"""One training step of the published models, against what it cannot do without.
+
+A step is everything that `training.step.train_step` does: loss, gradient, Adam and the average of the weights. It is
+compared with two programs that do less:
+
+- the model's *matrix products* alone, with their shapes, each forward and in both of its gradients;
+- the same step of the same model *without recurrence*: the states of a cell are a weighted sum of its drive, which has
+  the same parameters and products, and nothing that goes from one step of time to the next.
+"""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..data.problems import MULTIVARIATE
+from ..engine import Auto, Solution
+from ..engine.solution import Status
+from ..models import ModelConfig, SequenceModel, parameter_count, released
+from ..models.block import Block
+from ..runs.presets import PAPER
+from ..training import TrainingConfig
+from ..training.step import TrainState, train_step
+from . import TrainBenchmark
+from .layer import make_record, measuring, ratio, run_benchmark
+from .table import doubts, number, print_table
+from .timing import Timing, environment, interleave
+
+
+class Configuration(NamedTuple):
+    """A published model and the size of its data."""
+
+    length: int
+    channels: int
+    classes: int
+    width: int
+    state: int
+    depth: int
+
+    def model(self) -> ModelConfig:
+        return released(self.channels, self.classes, width=self.width, state=self.state, depth=self.depth)
+
+
+def _published() -> Iterator[tuple[str, Configuration]]:
+    for name, (_, width, state, depth) in PAPER.items():
+        size = MULTIVARIATE[name]
+        yield name, Configuration(size.length, size.channels, size.classes, width, state, depth)
+
+
+CONFIGURATIONS = dict(_published())
+TARGETS = {"to_matmuls": 2.5, "to_sum": 1.3, "compile_s": 10.0}
+"""What a step may take at most: as a multiple of the other two programs, and of seconds to compile."""
+# Where compilation has its target: the longest of the sequences.
+TARGET_CONFIGURATION = "EigenWorms"
+PROGRAMS = ("step", "sum", "matmuls")
+
+# Seconds of rounds for each program.
+_BUDGET = 20.0
+
+
+def run(options: TrainBenchmark) -> None:
+    """Measures what the options ask for, prints a table and writes the record."""
+    run_benchmark(options, measure, show)
+
+
+class Sums(Block):
+    """A block with the parameters of another one, and no recurrence."""
+
+    def __init__(self, block: Block):
+        for field in dataclasses.fields(Block):
+            setattr(self, field.name, getattr(block, field.name))
+
+    def recur(self, cell, inputs, *, state, dt, mask, solver, throw):
+        del state, dt, mask, solver, throw
+        # Equal weights would give all terms the same cotangent, and the compiler would compute the product of that with
+        # the inputs only once.
+        states = sum(term / (1 + i) for i, term in enumerate(cell.drive(inputs)))
+        none = jnp.zeros(inputs.shape[1:-1], jnp.int32)
+        solution = Solution(states, none + int(Status.SUCCESS), none, none.astype(inputs.dtype), "none")
+        return cell.read(states, inputs), solution
+
+
+def without_recurrence(model: SequenceModel) -> SequenceModel:
+    """The model with the states of its cells replaced by sums of their drives."""
+    return eqx.tree_at(lambda model: model.blocks, model, tuple(map(Sums, model.blocks)))
+
+
+def products(size: Configuration, batch: int) -> list[tuple[int, int, int]]:
+    """The linear maps of the model in their order, as rows, inputs and outputs."""
+    rows, width, state = size.length * batch, size.width, size.state
+    block = [(width, state), (width, state), (state, width), (width, width)]  # two drives, two of the mixer
+    maps = [(size.channels, width), (width, width), *block * size.depth, (width, width)]
+    # The last map commutes with the mean over time, so that it is needed once for each sequence.
+    return [*((rows, *one) for one in maps), (batch, width, size.classes)]
+
+
+def operations(size: Configuration, batch: int) -> int:
+    """Floating-point operations of all products: each map forward and in its two gradients, but for the inputs of the
+    model, which have none."""
+    first, *others = (2 * rows * inputs * outputs for rows, inputs, outputs in products(size, batch))
+    return 2 * first + 3 * sum(others)
+
+
+def matmuls(size: Configuration, batch: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A jitted function that computes these products and as good as nothing else, and arguments for it.
+
+    The maps are chained as in the model, so that each reads what was written just before. The two drives of a block are
+    added, which takes one pass over memory; nothing else is elementwise.
+    """
+    maps = products(size, batch)
+    keys = iter(jax.random.split(jax.random.key(0), len(maps) + 4))
+    weights = [jax.random.normal(next(keys), (n, m)) / n**0.5 for _, n, m in maps]
+    rows, pooled = maps[0][0], maps[-1]
+    shapes = [(rows, size.channels), (batch, size.width), (rows, size.width), (batch, pooled[2])]
+    arrays = [jax.random.normal(next(keys), shape) for shape in shapes]
+
+    def chain(weights, inputs, mean):
+        remaining = iter(weights)
+        h = inputs @ next(remaining)
+        h = h @ next(remaining)
+        for _ in range(size.depth):
+            h = h @ next(remaining) + (h @ next(remaining)) / 2  # as in `Sums`
+            h = h @ next(remaining)
+            h = h @ next(remaining)
+        return h @ next(remaining), mean @ next(remaining)
+
+    @jax.jit
+    def compute(weights, inputs, mean, *cotangents):
+        # A linear map needs no output for its gradient: the last ones are computed because they are returned.
+        outputs, pullback = jax.vjp(lambda weights, mean: chain(weights, inputs, mean), weights, mean)
+        return outputs, pullback(cotangents)
+
+    return compute, (weights, *arrays)
+
+
+def measure(options: TrainBenchmark) -> dict[str, Any]:
+    """Measures what the options ask for.
+
+    **Returns:**
+
+    A record for JSON: `command`, `environment`, `options`, `dtype`, `rows` and `summary`. Of a row, `step`, `sum` and
+    `matmuls` are the times of the three programs in milliseconds, `to_sum` and `to_matmuls` the best time of the first
+    over that of the other; `compile_s` is what tracing and compiling the step took; `memory_mb` its arrays beyond the
+    arguments, in MB of 10⁶ bytes; `matmul_gflops` the speed of the products alone, 10⁹ operations in a second.
+    """
+    names = _chosen(options.configurations)
+    facts = environment()
+    keep = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
+    # What was compiled in an earlier process would be read from a file.
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        with measuring("--configurations or --batches") as say:
+            rows = []
+            for batch in dict.fromkeys(options.batches):
+                for name in names:
+                    rows.append(_row(name, batch, options, rows, say))
+    finally:
+        jax.config.update("jax_enable_compilation_cache", keep)
+    more = {"dtype": jnp.result_type(float).name, "summary": summary(rows)}
+    return make_record("lrcssm benchmark train", options, facts, rows) | more
+
+
+def _chosen(asked: tuple[str, ...]) -> list[str]:
+    """The names to measure, in the order of `CONFIGURATIONS`."""
+    for name in asked:
+        if name not in CONFIGURATIONS and name != "all":
+            raise ValueError(f"--configurations got {name!r}; give all, or some of {', '.join(CONFIGURATIONS)}.")
+    return [name for name in CONFIGURATIONS if name in asked or "all" in asked]
+
+
+def _row(
+    name: str, batch: int, options: TrainBenchmark, known: list[dict[str, Any]], say: Callable[[str], None]
+) -> dict[str, Any]:
+    size, where = CONFIGURATIONS[name], f"{name}, batch {batch}"
+    model = SequenceModel(size.model(), jax.random.key(0))
+    work = operations(size, batch) / 1e9
+    row: dict[str, Any] = {
+        "configuration": name, "batch": batch, **size._asdict(), "parameters": parameter_count(model), "gflop": work,
+        "note": None, "compile_s": None, "memory_mb": None, **dict.fromkeys(PROGRAMS),
+        "to_matmuls": None, "to_sum": None, "matmul_gflops": None,
+    }  # fmt: skip
+    expected = max((work * one["step"]["best_ms"] / one["gflop"] / 1e3 for one in known if one["step"]), default=0)
+    if expected > options.limit:
+        return row | {"note": f"not measured, about {expected:.0f} s a step; raise --limit to have it"}
+    say(f"{where}: compiling")
+    given = _arguments(size, batch, model)
+    jax.block_until_ready(jax.tree.leaves(given))
+    start = time.perf_counter()
+    step = train_step.lower(*given).compile()
+    row["compile_s"] = time.perf_counter() - start
+    row["memory_mb"] = planned = _megabytes(step.compiled)
+    if planned is not None and planned > (available := _available()):
+        return row | {"note": f"not measured, it needs {planned / 1e3:.0f} GB and {available / 1e3:.0f} are there"}
+    less = _arguments(size, batch, without_recurrence(model))
+    other = train_step.lower(*less).compile()
+    multiply, arrays = matmuls(size, batch)
+    thunks = {"step": lambda: step(*given), "sum": lambda: other(*less), "matmuls": lambda: multiply(*arrays)}
+    # The matrix products are compiled at their first call, which is not timed.
+    timings = interleave(
+        thunks, rounds=options.rounds, budget=_BUDGET, say=lambda text: say(f"{where}: {text}")
+    )  # fmt: skip
+    row |= {each: _measured(timings[each]) for each in PROGRAMS}
+    row["to_matmuls"], row["to_sum"] = ratio(row["step"], row["matmuls"]), ratio(row["step"], row["sum"])
+    row["matmul_gflops"] = 1e3 * work / row["matmuls"]["best_ms"]
+    return row
+
+
+def _arguments(size: Configuration, batch: int, model: SequenceModel) -> tuple[Any, ...]:
+    """What a training step takes, on random data without padding."""
+    knobs = TrainingConfig(batch=batch, schedule="constant", weight_decay=0.0).knobs()
+    inputs = jax.random.normal(jax.random.key(1), (size.length, batch, size.channels))
+    data = (inputs, None, None, jnp.arange(batch) % size.classes, jnp.ones(batch))
+    return TrainState.start(model, knobs), data, knobs, jax.random.key(2), Auto()
+
+
+def _measured(timing: Timing) -> dict[str, Any]:
+    return {"best_ms": 1e3 * timing.best, "median_ms": 1e3 * timing.median, "rounds": timing.rounds}
+
+
+def _megabytes(compiled: Any) -> float | None:
+    analysis = compiled.memory_analysis()
+    return None if analysis is None else (analysis.temp_size_in_bytes + analysis.output_size_in_bytes) / 1e6
+
+
+def _available() -> float:
+    """Megabytes that a program can still take without others being moved out, where the system says."""
+    names = getattr(os, "sysconf_names", {})
+    if jax.default_backend() != "cpu" or "SC_AVPHYS_PAGES" not in names:
+        return float("inf")
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each target the worst that was measured, and where."""
+    found = []
+    for name, most in TARGETS.items():
+        where = [row for row in rows if name != "compile_s" or row["configuration"] == TARGET_CONFIGURATION]
+        if measured := [row for row in where if row[name] is not None]:
+            worst = max(measured, key=lambda row: row[name])
+            found.append(
+                {
+                    "target": name, "most": most, "worst": worst[name], "met": worst[name] <= most,
+                    "configuration": worst["configuration"], "batch": worst["batch"],
+                    "count": len(measured), "within": sum(row[name] <= most for row in measured),
+                }
+            )  # fmt: skip
+    return found
+
+
+def show(record: dict[str, Any]) -> None:
+    """Prints a record as a table, with what its columns mean and whether the targets are met."""
+    facts = record["environment"]
+    heads = (
+        "model<|batch|T|width|state|depth|compile\ns|MB|step\nms|to mat-\nmuls|without\nrecurrence|matmuls\nGFLOP/s"
+    )
+    rows: list[list[str] | None] = []
+    for before, row in zip([None, *record["rows"]], record["rows"], strict=False):
+        if before is not None and before["batch"] != row["batch"]:
+            rows.append(None)
+        sizes = [str(row["batch"]), f"{row['length']:,}", *(str(row[name]) for name in ("width", "state", "depth"))]
+        numbers = (
+            row["compile_s"], row["memory_mb"], (row["step"] or {}).get("best_ms"), row["to_matmuls"], row["to_sum"],
+            row["matmul_gflops"],
+        )  # fmt: skip
+        rows.append([row["configuration"], *sizes, *map(number, numbers)])
+    uneven = [
+        f"{row['configuration']} at batch {row['batch']}"
+        for row in record["rows"]
+        if any(row[name] and row[name]["median_ms"] > 1.5 * row[name]["best_ms"] for name in PROGRAMS)
+    ]
+    print_table(
+        heads.split("|"),
+        rows,
+        title=f"One training step of the published models, {record['dtype']}; {facts['processor']}, "
+        f"{facts['cores']} cores",
+        notes=[
+            *(f"{row['configuration']}, batch {row['batch']}: {row['note']}." for row in record["rows"] if row["note"]),
+            "Best times of several rounds, in turn, and their ratios: of a step to the model's matrix products alone, "
+            "forward and backward, and to the same step with the recurrence replaced by a sum of its drives. MB: arrays "
+            "beyond the arguments, as planned by XLA.",
+            *doubts(facts, uneven),
+            *map(_sentence, record["summary"]),
+        ],
+    )
+
+
+def _sentence(entry: dict[str, Any]) -> str:
+    where = f"{entry['configuration']}, batch {entry['batch']}"
+    verdict = f"target {entry['most']:g}, met at {entry['within']} of {entry['count']}."
+    if entry["target"] == "compile_s":
+        return f"Compilation takes at most {entry['worst']:.1f} s ({where}): {verdict}"
+    other = "the matrix products alone" if entry["target"] == "to_matmuls" else "the step without recurrence"
+    return f"A step takes at most {entry['worst']:.2f} times as long as {other} ({where}): {verdict}"
