@@ -22,7 +22,7 @@ setup: $(VENV)/stamp-dev ## make .venv with the package and its development tool
 
 .PHONY: demo
 demo: $(VENV)/stamp-core ## train on handwritten digits, pixel by pixel, and write a report
-	$(BIN)/lrcssm train digits --patch 8 --batch 32 --dropout 0.2 --learning-rate 5e-3 --out runs/demo --overwrite
+	$(BIN)/lrcssm train digits --batch 32 --dropout 0.2 --learning-rate 5e-3 --out runs/demo --overwrite
 
 .PHONY: test
 test: $(VENV)/stamp-dev ## run the tests, but for the slow ones

@@ -14,9 +14,10 @@ from test_training import as_a_user_has_it  # noqa: F401, a fixture
 
 from lrcssm import cli
 from lrcssm.data import load
+from lrcssm.models.automatic import automatic_patch
 from lrcssm.runs import ModelOptions, TrainingOptions
 from lrcssm.runs.intervals import bootstrap, wilson
-from lrcssm.runs.presets import configure, parse_options, patch_for
+from lrcssm.runs.presets import configure, parse_options
 
 SMALL = ["--width", "8", "--state", "8", "--depth", "1", "--check-every", "10", "--steps", "20", "--pool", "mean"]
 FILES = {
@@ -232,7 +233,7 @@ def test_presets():
         "init": "spread",
         "nonnegative": True,
     }
-    assert [patch_for(steps) for steps in (10, 199, 896, 17984)] == [1, 1, 8, 64]
+    assert [automatic_patch(steps) for steps in (3, 64, 896, 17984)] == [1, 8, 29, 134]
 
 
 def test_intervals():

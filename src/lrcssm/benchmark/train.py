@@ -256,9 +256,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def show(record: dict[str, Any]) -> None:
     """Prints a record as a table, with what its columns mean and whether the targets are met."""
     facts = record["environment"]
-    heads = (
-        "model<|batch|T|width|state|depth|compile\ns|MB|step\nms|to mat-\nmuls|without\nrecurrence|matmuls\nGFLOP/s"
-    )
+    heads = "model<|batch|T|width|state|depth|compile\ns|MB|step\nms|to mat-\nmuls|without\nrecurrence|matmuls\nGFLOP/s"
     rows: list[list[str] | None] = []
     for before, row in zip([None, *record["rows"]], record["rows"], strict=False):
         if before is not None and before["batch"] != row["batch"]:

@@ -41,10 +41,10 @@ class Learner(Saved, BaseEstimator, Parameters):
         """Whether there is a model for `fit` to start from."""
         return self.warm_start and hasattr(self, "model_")
 
-    def _configured(self, length: int, **fixed: Any) -> ModelConfig:
+    def _configured(self, length: int, *, irregular: bool = False, **fixed: Any) -> ModelConfig:
         """The model's configuration; while one goes on learning, it must be what it was."""
         if not self._goes_on():
-            return model_config(self, length=length, **fixed)
+            return model_config(self, length=length, irregular=irregular, **fixed)
         old = self.model_.config
         new = model_config(self, length=length, old=old, **fixed)
         for name in vars(old):
@@ -118,7 +118,8 @@ class SeriesLearner(Learner, SeriesParameters):
         """`task` and `output_dim` of the model."""
 
     def _config(self, cases: Cases) -> ModelConfig:
-        return self._configured(cases.longest, input_dim=cases.channels, **self._task())
+        irregular = cases.dt is not None
+        return self._configured(cases.longest, irregular=irregular, input_dim=cases.channels, **self._task())
 
     def _validation(self, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Positions of the cases that are held out."""

@@ -6,16 +6,15 @@ They are dataclasses, whose `__init__` does nothing but assign, as scikit-learn 
 """
 
 import dataclasses
-import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from ..cells import ALL
 from ..engine import Solver
 from ..models import ModelConfig
+from ..models.automatic import automatic_cell_options, automatic_patch
 from ..training import Epoch, TrainingConfig
 
 
@@ -88,43 +87,34 @@ class ForecasterParameters(Parameters):
     patch: int = 1
 
 
-def model_config(parameters: Parameters, *, length: int, old: ModelConfig | None = None, **fixed: Any) -> ModelConfig:
+def model_config(
+    parameters: Parameters, *, length: int, irregular: bool = False, old: ModelConfig | None = None, **fixed: Any
+) -> ModelConfig:
     """The configuration of a model.
 
     **Arguments:**
 
     - `parameters`: of an estimator.
     - `length`: of the longest series, from which follows what was left open.
+    - `irregular`: whether the time between steps differs.
     - `old`: the configuration of the model that goes on learning, if there is one: what was left open stays as it was.
     - `fixed`: what the data say: `input_dim`, `output_dim`, `task`.
     """
     chosen = _chosen(ModelConfig, parameters)
     if chosen["patch"] == "auto":
         chosen["patch"] = automatic_patch(length) if old is None else old.patch
-    if chosen["cell_options"] is None:
-        chosen["cell_options"] = (
-            automatic_options(chosen["cell"], length, chosen["patch"]) if old is None else old.cell_options
-        )
+    if chosen["cell_options"] is None and old is not None:
+        chosen["cell_options"] = old.cell_options
+    elif chosen["cell_options"] is None:
+        patch = chosen["patch"]  # which the configuration checks
+        steps = -(-length // patch) if isinstance(patch, int) and patch > 0 else length
+        chosen["cell_options"] = automatic_cell_options(chosen["cell"], steps, irregular)
     return ModelConfig(**chosen, **fixed)
 
 
 def training_config(parameters: Parameters, *, seed: int, **changes: Any) -> TrainingConfig:
     """How an estimator trains."""
     return TrainingConfig(**(_chosen(TrainingConfig, parameters) | changes), seed=seed)
-
-
-def automatic_patch(length: int) -> int:
-    """About as many steps in a patch as there are patches: what a long series costs then grows with the root of its length,
-    and a short one, up to 3 steps, is left alone."""
-    return max(1, int(length**0.5))
-
-
-def automatic_options(cell: str, length: int, patch: Any) -> dict[str, Any]:
-    """Time constants that are spread over the whole series, for cells that can do that."""
-    if cell not in ALL or "max_time" not in inspect.signature(ALL[cell].__init__).parameters:
-        return {}
-    steps = -(-length // patch) if isinstance(patch, int) and patch > 0 else length
-    return {"init": "spread", "max_time": steps}
 
 
 def _chosen(kind: Any, parameters: Parameters) -> dict[str, Any]:

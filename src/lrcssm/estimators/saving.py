@@ -1,7 +1,6 @@
 """Estimators in files: the model's file (see `lrcssm.files`) with the rest of the estimator in its metadata."""
 
 import dataclasses
-import math
 import os
 from typing import Any
 
@@ -70,20 +69,15 @@ class Saved:
         facts = {name: given[name] for name in _KEPT if name in given}
         if "feature_names_in_" in given:
             facts["feature_names_in_"] = given["feature_names_in_"].tolist()
-        epochs = [dataclasses.asdict(epoch) for epoch in given["history_"]]
-        for epoch in epochs:  # JSON has no NaN
-            epoch["scores"] = {k: v if math.isfinite(v) else None for k, v in epoch["scores"].items()}
-        return facts | {"history_": epochs}
+        return facts | {"history_": [epoch.to_dict() for epoch in given["history_"]]}
 
     def _remember(self, facts: dict[str, Any]) -> None:
         """The inverse of `_facts`."""
         facts = dict(facts)
-        epochs = facts.pop("history_")
-        for epoch in epochs:
-            epoch["scores"] = {k: math.nan if v is None else v for k, v in epoch["scores"].items()}
+        history = tuple(Epoch.from_dict(epoch) for epoch in facts.pop("history_"))
         if "feature_names_in_" in facts:
             facts["feature_names_in_"] = np.array(facts["feature_names_in_"], object)
-        vars(self).update(facts, history_=tuple(Epoch(**epoch) for epoch in epochs))
+        vars(self).update(facts, history_=history)
 
 
 def _number(value: Any) -> Any:

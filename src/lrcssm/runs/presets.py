@@ -5,6 +5,7 @@ from typing import Any
 
 from ..data import Dataset
 from ..models import ModelConfig, released
+from ..models.automatic import automatic_cell_options, automatic_patch
 from ..training import TrainingConfig
 from . import ModelOptions, TrainingOptions, given
 
@@ -40,11 +41,11 @@ def configure(
         if mine.get("cell", "LRC") != "LRC":
             own = {}
     else:
-        patch = mine.get("patch", patch_for(steps))
+        patch = mine.get("patch", automatic_patch(steps))
         base = ModelConfig(
             **sizes, width=64, state=64, depth=2, patch=patch, dropout=0.1, pool="mean-max-std", bidirectional=True
         )
-        own = default_cell_options(mine.get("cell", "LRC"), -(-steps // patch), data.times is not None)
+        own = automatic_cell_options(mine.get("cell", "LRC"), -(-steps // patch), data.times is not None)
         each = {
             "steps": 1000, "batch": 16, "learning_rate": 3e-3, "label_smoothing": 0.1 if data.classes else 0.0,
             "check_every": 50,
@@ -63,17 +64,6 @@ def outputs(data: Dataset) -> int:
             raise ValueError(f"{data.name} has {len(data.classes)} class; there must be at least 2 to learn.")
         return len(data.classes)
     return 1 if data.targets.ndim == 1 else data.targets.shape[1]
-
-
-def patch_for(steps: int) -> int:
-    """How many steps to make one, so that about 100 to 200 are left, which a small model can learn from quickly."""
-    return max(1, min(64, 2 ** max(0, (steps // 100).bit_length() - 1)))
-
-
-def default_cell_options(cell: str, steps: int, irregular: bool) -> dict[str, Any]:
-    """Time constants up to the length of the sequence, and an integrator that takes any step where steps differ."""
-    options: dict[str, Any] = {} if cell.startswith("Dense") else {"init": "spread", "max_time": float(max(steps, 2))}
-    return options | ({"integrator": "exponential"} if irregular and cell in ("LRC", "STC", "LTC") else {})
 
 
 def parse_options(words: tuple[str, ...]) -> dict[str, Any]:

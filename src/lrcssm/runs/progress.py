@@ -1,7 +1,6 @@
 """What a run says while it goes on: a bar for people, lines for a log, JSON for programs, or nothing."""
 
 import contextlib
-import dataclasses
 import json
 import math
 import sys
@@ -29,7 +28,7 @@ def shown(total: int, *, quiet: bool, as_json: bool) -> Iterator[tuple[Callable[
 
 
 def _print_json(epoch: Epoch) -> None:
-    print(json.dumps(finite(dataclasses.asdict(epoch))), flush=True)
+    print(json.dumps(epoch.to_dict()), flush=True)
 
 
 @contextlib.contextmanager

@@ -84,8 +84,7 @@ def _finish(options: Train, data: Dataset, split: Split, fitted: Fitted, test, f
         want = data.classes[int(targets[i])] if data.classes is not None else targets[i].tolist()
         rows.append({"case": int(split.test[i]), "target": want} | {k: v for k, v in row.items() if k != "case"})
     folder.write_text("predictions.csv", as_csv(rows))
-    history = [finite(dataclasses.asdict(epoch)) for epoch in fitted.history]
-    folder.write_text("history.jsonl", "".join(json.dumps(epoch) + "\n" for epoch in history))
+    folder.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in fitted.history))
     folder.write_json("scores.json", finite(found))
     write_report(folder, facts, fitted, test, outputs, found, rows)
     if options.json:

@@ -59,7 +59,7 @@ class Checkpoint:
             return
         facts = {
             name: getattr(progress, name) for name in ("score", "best_step", "stale", "over")
-        } | {"history": [_clean(dataclasses.asdict(epoch)) for epoch in progress.history]}  # fmt: skip
+        } | {"history": [epoch.to_dict() for epoch in progress.history]}  # fmt: skip
         path = pathlib.Path(self.path)
         if path.exists():
             os.replace(path, self.previous)
@@ -76,8 +76,7 @@ class Checkpoint:
             try:
                 header, arrays = read_arrays(path, kind="checkpoint")
                 self._compare(path, header["run"])
-                history = [_restore(epoch) for epoch in header["facts"]["history"]]
-                found = self._filled(path, empty, arrays), header["facts"] | {"history": history}
+                found = self._filled(path, empty, arrays), header["facts"]
             except (FileError, KeyError, TypeError) as error:
                 complaints.append(str(error))
                 continue
@@ -138,13 +137,3 @@ def _short(theirs: Any, mine: Any) -> str:
         name, value = next(iter(odd.items()))
         return f"{name}={value!r}, not {mine.get(name)!r}"
     return f"{theirs!r}, not {mine!r}"
-
-
-def _clean(epoch: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN."""
-    scores = {name: value if np.isfinite(value) else None for name, value in epoch["scores"].items()}
-    return epoch | {"scores": scores}
-
-
-def _restore(epoch: dict[str, Any]) -> dict[str, Any]:
-    return epoch | {"scores": {name: np.nan if value is None else value for name, value in epoch["scores"].items()}}

@@ -38,6 +38,18 @@ class Epoch:
     seconds: float
     iterations: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it, which has no NaN."""
+        scores = {name: value if math.isfinite(value) else None for name, value in self.scores.items()}
+        return dataclasses.asdict(self) | {"scores": scores}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Epoch":
+        """The inverse of `to_dict`."""
+        scores = {name: math.nan if value is None else value for name, value in fields["scores"].items()}
+        changed: dict[str, Any] = fields | {"scores": scores}
+        return cls(**changed)
+
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
@@ -173,7 +185,7 @@ def _restored(store: Checkpoint, empty: Progress) -> Progress:
     if found is None:
         return empty
     arrays, facts = found
-    history = tuple(Epoch(**epoch) for epoch in facts["history"])
+    history = tuple(Epoch.from_dict(epoch) for epoch in facts["history"])
     return dataclasses.replace(
         arrays, score=facts["score"], best_step=facts["best_step"], stale=facts["stale"], over=facts["over"],
         history=history,

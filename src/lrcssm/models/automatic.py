@@ -1,0 +1,22 @@
+"""Choices that follow from the data, for whoever does not want to make them."""
+
+import inspect
+from typing import Any
+
+from ..cells import ALL
+
+
+def automatic_patch(length: int) -> int:
+    """About as many steps in a patch as there are patches: what a long series costs then grows with the root of its length,
+    and a short one, up to 3 steps, is left alone."""
+    return max(1, int(length**0.5))
+
+
+def automatic_cell_options(cell: str, steps: int, irregular: bool) -> dict[str, Any]:
+    """Time constants up to the length of the sequence, and where the time between steps differs an integrator that stays
+    bounded for any of it; for cells that can do that."""
+    if cell not in ALL:
+        return {}
+    known = inspect.signature(ALL[cell]).parameters
+    options: dict[str, Any] = {"init": "spread", "max_time": float(max(steps, 2))} if "max_time" in known else {}
+    return options | ({"integrator": "exponential"} if irregular and "integrator" in known else {})
