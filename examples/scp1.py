@@ -24,7 +24,10 @@ from lrcssm.runs import ModelOptions, TrainingOptions
 from lrcssm.runs.presets import configure
 from lrcssm.training import evaluate, fit
 
-OURS = ModelOptions(patch=8, dropout=0.1), TrainingOptions(steps=1000, batch=16)
+OURS = (
+    ModelOptions(layout="plain", patch=8, dropout=0.1),
+    TrainingOptions(steps=400, learning_rate=2e-3, monitor="last"),
+)
 
 
 @dataclasses.dataclass(frozen=True)

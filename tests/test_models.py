@@ -16,6 +16,8 @@ SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
 VARIANTS = {
     "default": {},
     "patch": {"patch": 4},
+    "plain": {"layout": "plain"},
+    "final norm": {"final_norm": True},
     "differences and time": {"differences": True, "time": True},
     "per case": {"standardise": "case", "encoder": "linear"},
     "mean-max-std": {"pool": "mean-max-std"},

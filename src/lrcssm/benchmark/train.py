@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from ..data.problems import MULTIVARIATE
 from ..engine import Auto, Solution
@@ -80,7 +79,8 @@ class Sums(Block):
         del state, dt, mask, solver, throw
         # Equal weights would give all terms the same cotangent, and the compiler would compute the product of that with
         # the inputs only once.
-        states = sum(term / (1 + i) for i, term in enumerate(cell.drive(inputs)))
+        first, *others = cell.drive(inputs)
+        states = first + sum((term / (2 + i) for i, term in enumerate(others)), start=jnp.zeros_like(first))
         none = jnp.zeros(inputs.shape[1:-1], jnp.int32)
         solution = Solution(states, none + int(Status.SUCCESS), none, none.astype(inputs.dtype), "none")
         return cell.read(states, inputs), solution
@@ -192,13 +192,13 @@ def _row(
     given = _arguments(size, batch, model)
     jax.block_until_ready(jax.tree.leaves(given))
     start = time.perf_counter()
-    step = train_step.lower(*given).compile()
+    step = compiled(*given)
     row["compile_s"] = time.perf_counter() - start
     row["memory_mb"] = planned = _megabytes(step.compiled)
     if planned is not None and planned > (available := _available()):
         return row | {"note": f"not measured, it needs {planned / 1e3:.0f} GB and {available / 1e3:.0f} are there"}
     less = _arguments(size, batch, without_recurrence(model))
-    other = train_step.lower(*less).compile()
+    other = compiled(*less)
     multiply, arrays = matmuls(size, batch)
     thunks = {"step": lambda: step(*given), "sum": lambda: other(*less), "matmuls": lambda: multiply(*arrays)}
     # The matrix products are compiled at their first call, which is not timed.
@@ -219,12 +219,18 @@ def _arguments(size: Configuration, batch: int, model: SequenceModel) -> tuple[A
     return TrainState.start(model, knobs), data, knobs, jax.random.key(2), Auto()
 
 
+def compiled(*given: Any) -> Any:
+    """A training step for these arguments, compiled; its field `compiled` is what `jax.jit` would give."""
+    step: Any = train_step
+    return step.lower(*given).compile()
+
+
 def _measured(timing: Timing) -> dict[str, Any]:
     return {"best_ms": 1e3 * timing.best, "median_ms": 1e3 * timing.median, "rounds": timing.rounds}
 
 
-def _megabytes(compiled: Any) -> float | None:
-    analysis = compiled.memory_analysis()
+def _megabytes(program: Any) -> float | None:
+    analysis = program.memory_analysis()
     return None if analysis is None else (analysis.temp_size_in_bytes + analysis.output_size_in_bytes) / 1e6
 
 
@@ -256,17 +262,16 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def show(record: dict[str, Any]) -> None:
     """Prints a record as a table, with what its columns mean and whether the targets are met."""
     facts = record["environment"]
-    heads = "model<|batch|T|width|state|depth|compile\ns|MB|step\nms|to mat-\nmuls|without\nrecurrence|matmuls\nGFLOP/s"
+    heads = "model<|batch|T|comp.\ns|MB|step\nms|to mat-\nmuls|to\nsum|matmuls\nGFLOP/s"
     rows: list[list[str] | None] = []
-    for before, row in zip([None, *record["rows"]], record["rows"], strict=False):
-        if before is not None and before["batch"] != row["batch"]:
+    for i, row in enumerate(record["rows"]):
+        if i and record["rows"][i - 1]["batch"] != row["batch"]:
             rows.append(None)
-        sizes = [str(row["batch"]), f"{row['length']:,}", *(str(row[name]) for name in ("width", "state", "depth"))]
         numbers = (
             row["compile_s"], row["memory_mb"], (row["step"] or {}).get("best_ms"), row["to_matmuls"], row["to_sum"],
             row["matmul_gflops"],
         )  # fmt: skip
-        rows.append([row["configuration"], *sizes, *map(number, numbers)])
+        rows.append([row["configuration"], str(row["batch"]), f"{row['length']:,}", *map(number, numbers)])
     uneven = [
         f"{row['configuration']} at batch {row['batch']}"
         for row in record["rows"]
@@ -279,9 +284,9 @@ def show(record: dict[str, Any]) -> None:
         f"{facts['cores']} cores",
         notes=[
             *(f"{row['configuration']}, batch {row['batch']}: {row['note']}." for row in record["rows"] if row["note"]),
-            "Best times of several rounds, in turn, and their ratios: of a step to the model's matrix products alone, "
-            "forward and backward, and to the same step with the recurrence replaced by a sum of its drives. MB: arrays "
-            "beyond the arguments, as planned by XLA.",
+            "Best times of several rounds, in turn. To matmuls: over the model's matrix products alone, forward and "
+            "backward. To sum: over the same step with each recurrence replaced by a sum of its drives. Comp.: tracing "
+            "and compiling the step. MB: arrays beyond the arguments, as planned by XLA.",
             *doubts(facts, uneven),
             *map(_sentence, record["summary"]),
         ],

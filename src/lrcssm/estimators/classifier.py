@@ -33,7 +33,7 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
 
     **Arguments:**
 
-    - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `differences`, `standardise`, `layout`, `mixer`,
+    - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `differences`, `standardise`, `layout`, `final_norm`, `mixer`,
         `activation`, `dropout`, `time`, `bidirectional`, `pool`: as for `lrcssm.ModelConfig`. Without `cell_options` the
         time constants of the cell are spread over the length of the longest series.
     - `patch`: how many steps become one before the encoder; `"auto"` takes the root of the length.

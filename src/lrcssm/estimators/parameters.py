@@ -31,7 +31,8 @@ class Parameters:
     differences: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
     encoder: Literal["mlp", "linear"] = "mlp"
-    layout: Literal["pre-norm", "post-norm", "released"] = "pre-norm"
+    layout: Literal["pre-norm", "post-norm", "plain", "released"] = "pre-norm"
+    final_norm: bool = False
     mixer: Literal["mlp", "glu", "none"] = "glu"
     activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
     dropout: float = 0.1
@@ -72,7 +73,7 @@ class ClassifierParameters(SeriesParameters):
 
     label_smoothing: float = 0.0
     class_weights: Literal["balanced"] | None = None
-    monitor: Literal["score", "loss"] = "score"
+    monitor: Literal["score", "loss", "last"] = "score"
 
 
 @typing.no_type_check

@@ -26,6 +26,7 @@ class Block(eqx.Module):
     mixer: MLP | GLU | Linear
     layout: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
+    ends_in_norm: bool = eqx.field(static=True)
 
     def __init__(self, config: ModelConfig, key: PRNGKeyArray):
         keys = jax.random.split(key, 3)
@@ -41,10 +42,13 @@ class Block(eqx.Module):
         if config.mixer == "glu":
             self.mixer = GLU(features, config.width, config.activation, keys[2])
         elif config.mixer == "mlp":
-            self.mixer = MLP(features, config.width, config.width, config.activation, keys[2])
+            released = config.layout == "released"
+            self.mixer = MLP(features, config.width, config.width, config.activation, keys[2], released)
         else:
             self.mixer = Linear(features, config.width, keys[2])
         self.layout, self.dropout = config.layout, config.dropout
+        # Then the next block normalises what is normalised already.
+        self.ends_in_norm = config.layout == "released" and features != config.width
 
     def __call__(
         self,
@@ -56,27 +60,34 @@ class Block(eqx.Module):
         key: PRNGKeyArray | None,
         solver: Solver,
         throw: bool,
+        owed: bool = False,
+        owe: bool = False,
     ) -> tuple[Float[Array, "time *batch width"], Solution]:
-        """The features after the block, and the solution of its (forward) recurrence."""
+        """The features after the block, and the solution of its (forward) recurrence.
+
+        With `owe`, a block that `ends_in_norm` leaves this norm to whoever reads the features; the next block does it
+        with its own if it is told that they are `owed` one. That is the same, with half of the passes over memory.
+        """
 
         def run(cell, inputs, state, dt, mask):
             return self.recur(cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
 
-        inputs = h if self.layout == "post-norm" else normalise(h)
+        inputs = h if self.layout in ("post-norm", "plain") else normalise(h, 2 if owed else 1)
         x, solution = run(self.cell, inputs, state, dt, mask)
         if self.back is not None:
             back = None if mask is None else jnp.flip(mask, 0)
             other, _ = run(self.back, jnp.flip(inputs, 0), None, _backwards(dt, mask), back)
             x = jnp.concatenate([x, jnp.flip(other, 0)], -1)
-        if self.layout == "pre-norm":
+        if self.layout in ("pre-norm", "plain"):
             h = h + dropout(self.mixer(x), self.dropout, key)
         elif self.layout == "post-norm":
             h = normalise(h + dropout(self.mixer(x), self.dropout, key))
-        elif x.shape == inputs.shape:  # released: the skip carries the normalised features
+        elif self.ends_in_norm:  # released: the skip carries the normalised features
+            h = dropout(self.mixer(x), self.dropout, key) + inputs
+            h = h if owe else normalise(h)
+        else:
             h = normalise(x + inputs)
             h = h + dropout(self.mixer(h), self.dropout, key)
-        else:
-            h = normalise(dropout(self.mixer(x), self.dropout, key) + inputs)
         return h, solution
 
     def recur(

@@ -15,7 +15,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("classify", "regress", "per-step", "forecast"),
     "encoder": ("mlp", "linear"),
     "standardise": ("none", "channel", "case"),
-    "layout": ("pre-norm", "post-norm", "released"),
+    "layout": ("pre-norm", "post-norm", "plain", "released"),
     "mixer": ("mlp", "glu", "none"),
     "activation": ("relu", "gelu", "silu", "tanh", "sigmoid", "identity"),
     "pool": ("mean", "last", "mean-max-std", "attention", "logits"),
@@ -48,8 +48,11 @@ class ModelConfig:
     - `time`: the time since the start, from 0 to 1, as one more channel.
     - `standardise`: `"channel"`, by the mean and scale of each channel in the training data
         (`SequenceModel.with_statistics`); `"case"`, by those of each sequence; or `"none"`.
-    - `layout`: `"pre-norm"`, h + mixer(cell(norm(h))); `"post-norm"`, norm(h + mixer(cell(h))); or `"released"`, that of
-        the code released with the paper.
+    - `layout`: `"pre-norm"`, h + mixer(cell(norm(h))); `"post-norm"`, norm(h + mixer(cell(h))); `"plain"`,
+        h + mixer(cell(h)), for a few blocks where the size of the signal matters; or `"released"`, that of the code
+        released with the paper.
+    - `final_norm`: normalise each step's features once more before the pool or head, for `layout="pre-norm"`. Without it
+        the size of a signal reaches the head, which is often what tells classes apart.
     - `mixer`, `activation`: what follows the cell: `"mlp"`, `"glu"` or `"none"` (then a linear map to `width`).
     - `dropout`: share of features that a block drops while training.
     - `bidirectional`: a second cell in each block goes from the last step to the first.
@@ -70,7 +73,8 @@ class ModelConfig:
     differences: bool = False
     time: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
-    layout: Literal["pre-norm", "post-norm", "released"] = "pre-norm"
+    layout: Literal["pre-norm", "post-norm", "plain", "released"] = "pre-norm"
+    final_norm: bool = False
     mixer: Literal["mlp", "glu", "none"] = "glu"
     activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
     dropout: float = 0.0

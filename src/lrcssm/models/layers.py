@@ -35,20 +35,30 @@ class Linear(eqx.Module):
 
 
 class MLP(eqx.Module):
-    """Linear, activation, linear."""
+    """Linear, activation, linear. The released code takes the number of outputs for that of inputs when it draws the
+    weights, from ±√(6/outputs); so does `released`."""
 
     first: Linear
     second: Linear
     activation: str = eqx.field(static=True)
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, activation: str, key: PRNGKeyArray):
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, activation: str, key: PRNGKeyArray, released: bool = False
+    ):
         keys = jax.random.split(key)
-        self.first = Linear(inputs, hidden, keys[0], gain=2**0.5)
-        self.second = Linear(hidden, outputs, keys[1])
+        gains = (2**0.5, 1.0)
+        if released:
+            gains = ((2 * inputs / hidden) ** 0.5, (2 * hidden / outputs) ** 0.5)
+        self.first = Linear(inputs, hidden, keys[0], gains[0])
+        self.second = Linear(hidden, outputs, keys[1], gains[1])
         self.activation = activation
 
     def __call__(self, x: Float[Array, "... inputs"]) -> Float[Array, "... outputs"]:
-        return self.second(ACTIVATIONS[self.activation](self.first(x)))
+        return self.second(self.hidden(x))
+
+    def hidden(self, x: Float[Array, "... inputs"]) -> Float[Array, "... hidden"]:
+        """The features between the two maps."""
+        return ACTIVATIONS[self.activation](self.first(x))
 
 
 class GLU(eqx.Module):
@@ -68,10 +78,15 @@ class GLU(eqx.Module):
         return self.value(x) * jax.nn.sigmoid(self.gate(x))
 
 
-def normalise(x: Float[Array, "... features"]) -> Float[Array, "... features"]:
-    """Layer norm without parameters: mean 0 and variance 1 over the features of each step."""
+def normalise(x: Float[Array, "... features"], times: int = 1) -> Float[Array, "... features"]:
+    """Layer norm without parameters: mean 0 and variance 1 over the features of each step. `times` applies it that often
+    for the price of once: a second time finds the mean 0, and knows what became of the variance."""
     x = x - jnp.mean(x, -1, keepdims=True)
-    return x * jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-5)
+    variance = jnp.mean(x**2, -1, keepdims=True)
+    scale = jax.lax.rsqrt(variance + 1e-5)
+    for _ in range(times - 1):
+        scale = scale * jax.lax.rsqrt(variance * scale**2 + 1e-5)
+    return x * scale
 
 
 def dropout(x: Float[Array, "time *rest"], rate: float, key: PRNGKeyArray | None) -> Float[Array, "time *rest"]:

@@ -59,14 +59,14 @@ class SequenceModel(eqx.Module):
         self.features = Features(config)
         width, size = config.width, self.features.size
         if config.encoder == "mlp":
-            self.encoder = MLP(size, width, width, "relu", keys[0])
+            self.encoder = MLP(size, width, width, "relu", keys[0], released=config.layout == "released")
         else:
             self.encoder = Linear(size, width, keys[0])
         self.blocks = tuple(Block(config, key) for key in keys[3:])
         self.target_mean, self.target_scale = jnp.zeros(config.output_dim), jnp.ones(config.output_dim)
         self.pool = None
         if config.pool == "logits":
-            self.head = MLP(width, width, config.output_dim, "relu", keys[1])
+            self.head = MLP(width, width, config.output_dim, "relu", keys[1], released=config.layout == "released")
         else:
             if config.task != "per-step":
                 self.pool = Pool(config.pool, width, keys[2])
@@ -117,11 +117,15 @@ class SequenceModel(eqx.Module):
         h, dt, valid = self.features(inputs, dt, mask, before)
         h = self.encoder(h)
         keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))
-        solutions = []
+        solutions, owed = [], False
         for i, block in enumerate(self.blocks):
             own = None if state is None else state.cells[i]
-            h, solution = block(h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw)
+            owe = block.ends_in_norm and i + 1 < len(self.blocks)
+            h, solution = block(
+                h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw, owed=owed, owe=owe
+            )
             solutions.append(solution)
+            owed = owe
         last = None
         if self.config.differences:
             last = last_valid(inputs, mask)
@@ -129,10 +133,12 @@ class SequenceModel(eqx.Module):
         return self._output(h, valid), end, tuple(solutions)
 
     def _output(self, h, mask):
-        if self.config.layout == "pre-norm":
+        if self.config.layout == "pre-norm" and self.config.final_norm:
             h = normalise(h)
         if self.config.pool == "logits" and self.config.task != "per-step":
-            outputs = moments(self.head(h), mask)[0]
+            assert isinstance(self.head, MLP)
+            # The head's last map commutes with the mean over time, and has far less to do after it.
+            outputs = self.head.second(moments(self.head.hidden(h), mask)[0])
         else:
             outputs = self.head(h if self.pool is None else self.pool(h, mask))
         if self.config.task == "classify":

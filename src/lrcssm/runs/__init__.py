@@ -38,7 +38,7 @@ class ModelOptions:
     """The share of time that has passed as one more channel."""
     standardise: Annotated[Literal["none", "channel", "case"] | None, AS_PRESET] = None
     """Unit scale for each channel (over the training cases), for each case, or not at all."""
-    layout: Annotated[Literal["pre-norm", "post-norm", "released"] | None, AS_PRESET] = None
+    layout: Annotated[Literal["pre-norm", "post-norm", "plain", "released"] | None, AS_PRESET] = None
     """Where a block's norms are."""
     mixer: Annotated[Literal["mlp", "glu", "none"] | None, AS_PRESET] = None
     """What follows the cell in a block."""
@@ -72,8 +72,8 @@ class TrainingOptions:
     """The share of certainty that is taken from the right class."""
     class_weights: Annotated[Literal["balanced"] | None, AS_PRESET] = None
     """Let each class count the same."""
-    monitor: Annotated[Literal["score", "loss"] | None, AS_PRESET] = None
-    """What makes a model the best one on the validation data."""
+    monitor: Annotated[Literal["score", "loss", "last"] | None, AS_PRESET] = None
+    """What makes a model the best one on the validation data; "last" keeps the last weights."""
     check_every: Int = None
     """Steps between two looks at the validation data."""
     patience: Int = None

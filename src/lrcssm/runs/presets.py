@@ -34,8 +34,8 @@ def configure(
         rate, width, state, depth = PAPER.get(data.name, (1e-4, 64, 64, 6))
         base = released(**sizes, width=width, state=state, depth=depth)
         each: dict[str, Any] = {
-            "steps": 20_000, "batch": 4, "learning_rate": rate, "schedule": "constant", "warmup": 0.0,
-            "weight_decay": 0.0, "clip": 1.0, "ema": 0.0, "check_every": 100, "patience": 60,
+            "steps": 15_000, "batch": 4, "learning_rate": rate, "schedule": "constant", "warmup": 0.0,
+            "weight_decay": 0.0, "clip": 1.0, "ema": 0.0, "check_every": 100,
         }  # fmt: skip
         own = dict(base.cell_options)
         if mine.get("cell", "LRC") != "LRC":

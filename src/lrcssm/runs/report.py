@@ -107,7 +107,7 @@ def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
     h = model.encoder(h)
     found = []
     for block in model.blocks:
-        seen = h if block.layout == "post-norm" else normalise(h)
+        seen = h if block.layout in ("post-norm", "plain") else normalise(h)
         found.append(np.asarray(stability.time_constants(block.cell, seen, dt=dt)))
         h, _ = block(h, state=None, dt=dt, mask=valid, key=None, solver=Sequential(), throw=True)
     return found

@@ -25,7 +25,8 @@ class TrainingConfig:
     - `label_smoothing`: the share of certainty that is taken from the right class.
     - `class_weights`: `"balanced"` lets each class count the same, `None` each case.
     - `monitor`: what makes a model the best one on the validation data: `"score"` (accuracy, or the mean squared error) or
-        `"loss"` (log-loss, or the mean squared error).
+        `"loss"` (log-loss, or the mean squared error); `"last"` keeps the last weights, which with averaged weights and a
+        falling learning rate is often better than the choice of a small validation part.
     - `check_every`: steps between two looks at the validation data.
     - `patience`: looks without improvement after which to stop; `None` for never.
     - `seed`: of the order of the data and of dropout.
@@ -41,7 +42,7 @@ class TrainingConfig:
     ema: float = 0.99
     label_smoothing: float = 0.0
     class_weights: Literal["balanced"] | None = None
-    monitor: Literal["score", "loss"] = "score"
+    monitor: Literal["score", "loss", "last"] = "score"
     check_every: int = 50
     patience: int | None = None
     seed: int = 0
@@ -62,7 +63,7 @@ class TrainingConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"TrainingConfig got {name}={getattr(self, name)!r}; give a number from 0 to below 1.")
         for name, options in {
-            "schedule": ("cosine", "constant"), "class_weights": ("balanced", None), "monitor": ("score", "loss"),
+            "schedule": ("cosine", "constant"), "class_weights": ("balanced", None), "monitor": ("score", "loss", "last"),
         }.items():  # fmt: skip
             if getattr(self, name) not in options:
                 wanted = " or ".join(repr(option) for option in options)

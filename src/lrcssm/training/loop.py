@@ -166,7 +166,7 @@ def _judged(progress: Progress, state, chosen, epoch: Epoch, config: TrainingCon
     history = (*progress.history, epoch)
     over = config.patience is not None and stale >= config.patience
     # Of equal scores the later one: it has seen more.
-    if score >= progress.score:
+    if score >= progress.score or config.monitor == "last":
         return Progress(state, chosen, score, epoch.step, stale, over, history)
     return dataclasses.replace(progress, state=state, stale=stale, over=over, history=history)
 
