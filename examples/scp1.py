@@ -25,7 +25,7 @@ from lrcssm.runs.presets import configure
 from lrcssm.training import evaluate, fit
 
 OURS = (
-    ModelOptions(layout="plain", patch=8, dropout=0.1),
+    ModelOptions(patch=8),
     TrainingOptions(steps=400, learning_rate=2e-3, monitor="last"),
 )
 

@@ -110,7 +110,7 @@ def test_info(capsys):
     ("words", "says"),
     [
         ("nonsense", "nonsense; available: train, evaluate, predict, data, info, benchmark"),
-        ("benchmark", "{engine, cells}"),
+        ("benchmark", "{engine, cells, train}"),
         ("benchmark nonsense", "nonsense"),
         ("info --jsn", "perhaps you meant --json"),
         ("benchmark engine --lengths x", "--lengths"),

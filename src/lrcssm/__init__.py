@@ -18,6 +18,7 @@ from .engine import (
     solve as solve,
 )
 from .files import FileError as FileError, load as load, save as save
+from .memory import keep_memory as keep_memory
 from .models import ModelConfig as ModelConfig, SequenceModel as SequenceModel
 
 if TYPE_CHECKING:

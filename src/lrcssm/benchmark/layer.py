@@ -15,6 +15,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from ..memory import keep_memory
 from .timing import (
     Timing,
     check_destination,
@@ -218,6 +219,7 @@ def run_benchmark(
 ) -> None:
     """Measures what the options ask for, prints a table and writes the record."""
     check_destination(options.json)
+    keep_memory()
     record = measure(options)
     if options.json != "-":
         show(record)

@@ -31,7 +31,7 @@ class Parameters:
     differences: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
     encoder: Literal["mlp", "linear"] = "mlp"
-    layout: Literal["pre-norm", "post-norm", "plain", "released"] = "pre-norm"
+    layout: Literal["pre-norm", "post-norm", "plain", "released"] = "plain"
     final_norm: bool = False
     mixer: Literal["mlp", "glu", "none"] = "glu"
     activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"

@@ -26,7 +26,6 @@ class Block(eqx.Module):
     mixer: MLP | GLU | Linear
     layout: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
-    ends_in_norm: bool = eqx.field(static=True)
 
     def __init__(self, config: ModelConfig, key: PRNGKeyArray):
         keys = jax.random.split(key, 3)
@@ -47,8 +46,6 @@ class Block(eqx.Module):
         else:
             self.mixer = Linear(features, config.width, keys[2])
         self.layout, self.dropout = config.layout, config.dropout
-        # Then the next block normalises what is normalised already.
-        self.ends_in_norm = config.layout == "released" and features != config.width
 
     def __call__(
         self,
@@ -60,19 +57,13 @@ class Block(eqx.Module):
         key: PRNGKeyArray | None,
         solver: Solver,
         throw: bool,
-        owed: bool = False,
-        owe: bool = False,
     ) -> tuple[Float[Array, "time *batch width"], Solution]:
-        """The features after the block, and the solution of its (forward) recurrence.
-
-        With `owe`, a block that `ends_in_norm` leaves this norm to whoever reads the features; the next block does it
-        with its own if it is told that they are `owed` one. That is the same, with half of the passes over memory.
-        """
+        """The features after the block, and the solution of its (forward) recurrence."""
 
         def run(cell, inputs, state, dt, mask):
             return self.recur(cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
 
-        inputs = h if self.layout in ("post-norm", "plain") else normalise(h, 2 if owed else 1)
+        inputs = h if self.layout in ("post-norm", "plain") else normalise(h)
         x, solution = run(self.cell, inputs, state, dt, mask)
         if self.back is not None:
             back = None if mask is None else jnp.flip(mask, 0)
@@ -82,12 +73,11 @@ class Block(eqx.Module):
             h = h + dropout(self.mixer(x), self.dropout, key)
         elif self.layout == "post-norm":
             h = normalise(h + dropout(self.mixer(x), self.dropout, key))
-        elif self.ends_in_norm:  # released: the skip carries the normalised features
-            h = dropout(self.mixer(x), self.dropout, key) + inputs
-            h = h if owe else normalise(h)
-        else:
+        elif x.shape == inputs.shape:  # released: the skip carries the normalised features
             h = normalise(x + inputs)
             h = h + dropout(self.mixer(h), self.dropout, key)
+        else:
+            h = normalise(dropout(self.mixer(x), self.dropout, key) + inputs)
         return h, solution
 
     def recur(

@@ -117,15 +117,11 @@ class SequenceModel(eqx.Module):
         h, dt, valid = self.features(inputs, dt, mask, before)
         h = self.encoder(h)
         keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))
-        solutions, owed = [], False
+        solutions = []
         for i, block in enumerate(self.blocks):
             own = None if state is None else state.cells[i]
-            owe = block.ends_in_norm and i + 1 < len(self.blocks)
-            h, solution = block(
-                h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw, owed=owed, owe=owe
-            )
+            h, solution = block(h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw)
             solutions.append(solution)
-            owed = owe
         last = None
         if self.config.differences:
             last = last_valid(inputs, mask)

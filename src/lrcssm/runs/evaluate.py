@@ -15,6 +15,7 @@ from ..compilation import remember_compilations
 from ..data import Cases, Dataset, load as load_data
 from ..engine import DEER, ELK, Auto, Sequential, Solver
 from ..files import load, load_metadata
+from ..memory import keep_memory
 from ..models import SequenceModel
 from ..training import predict
 from ..training.metrics import log_softmax, scores
@@ -71,6 +72,7 @@ def open_model(where: str) -> Trained:
 
 
 def run_evaluate(options: Evaluate) -> None:
+    keep_memory()
     remember_compilations()
     trained = open_model(options.model)
     if options.source is None:
@@ -106,6 +108,7 @@ def _test_cases(options: Evaluate, trained: Trained) -> tuple[Dataset, Cases]:
 
 
 def run_predict(options: Predict) -> None:
+    keep_memory()
     remember_compilations()
     trained = open_model(options.model)
     data = load_data(options.source, directory=options.data_dir)

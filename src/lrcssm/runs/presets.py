@@ -43,7 +43,15 @@ def configure(
     else:
         patch = mine.get("patch", automatic_patch(steps))
         base = ModelConfig(
-            **sizes, width=64, state=64, depth=2, patch=patch, dropout=0.1, pool="mean-max-std", bidirectional=True
+            **sizes,
+            width=64,
+            state=64,
+            depth=2,
+            patch=patch,
+            layout="plain",
+            dropout=0.1,
+            pool="mean-max-std",
+            bidirectional=True,
         )
         own = automatic_cell_options(mine.get("cell", "LRC"), -(-steps // patch), data.times is not None)
         each = {

@@ -14,6 +14,7 @@ import numpy as np
 from ..compilation import remember_compilations
 from ..data import SEEDS, Dataset, Split, load as load_data, paper_parts
 from ..files import save
+from ..memory import keep_memory
 from ..models import SequenceModel, parameter_count
 from ..training import Fitted, fit, predict
 from . import Train
@@ -25,6 +26,7 @@ from .progress import finite, shown
 
 def run(options: Train) -> None:
     """Trains, scores and reports."""
+    keep_memory()
     remember_compilations()
     data = load_data(options.source, directory=options.data_dir)
     split = divide(data, options.split, options.split_seed)

@@ -1,0 +1,34 @@
+"""Memory that is not given back between two steps."""
+
+import ctypes
+import platform
+import sys
+
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
+
+
+def keep_memory() -> bool:
+    """Keeps what was allocated once, instead of asking the system for it again and again.
+
+    On a CPU, XLA allocates its buffers anew in each step, and the C library of Linux returns everything above 32 MB to the
+    system and then has to get it back page by page, which can take half of the time of a step on long sequences. After this
+    call it stays with the process, whose memory then does not shrink before it ends.
+
+    The command line does this by itself; a program of your own may call it before its first computation.
+
+    ```python
+    import lrcssm
+
+    lrcssm.keep_memory()
+    ```
+
+    **Returns:**
+
+    Whether it was done: only on Linux with glibc.
+    """
+    if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    # One arena, which grows by 64 MB, never shrinks, and serves large requests too.
+    settings = {_M_ARENA_MAX: 1, _M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1, _M_TOP_PAD: 64 * 2**20}
+    return all([mallopt(name, value) == 1 for name, value in settings.items()])
