@@ -66,7 +66,7 @@ def test_jit_vmap_and_batch_axes(solver, cell):
     assert distance(mapped, want) < 1e-10
 
 
-@pytest.mark.parametrize(("dt", "masked"), [("scalar", False), ("steps", True)])
+@pytest.mark.parametrize(("dt", "masked"), [pytest.param("scalar", False, marks=pytest.mark.slow), ("steps", True)])
 @every()
 def test_dt_and_mask(solver, cell, dt, masked):
     case = Case(cell, 8, dt=dt, masked=masked)
@@ -104,6 +104,7 @@ def test_newton_at_the_initial_scale_takes_at_most_four_iterations(getkey):
         assert jnp.max(solve(cell, inputs, solver=DEER()).iterations) <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [DEER(), ELK(), Jacobi()], ids=str)
 def test_warm_start(solver):
     case = Case("LRC paper", 64, jnp.float32)

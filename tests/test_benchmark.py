@@ -147,6 +147,7 @@ def test_methods_compute_the_same():
                 np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_solver_that_fails_says_so_in_its_row(monkeypatch, capsys):
     monkeypatch.setitem(engine.SOLVERS, "deer", DEER(max_steps=1))
     record = engine.measure(EngineBenchmark(**TINY, methods=("deer", "scan")))
@@ -197,6 +198,7 @@ def test_doubts():
     assert "load was 3.0 on 2 cores" in busy and "lax.scan at T=1,000" in uneven
 
 
+@pytest.mark.slow
 def test_a_method_that_would_take_too_long_says_so(capsys):
     record = engine.measure(EngineBenchmark((16, 32), (4,), methods=("sequential", "scan"), rounds=1, limit=1e-9))
     short, long = record["rows"][0], record["rows"][2]

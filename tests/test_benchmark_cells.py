@@ -130,6 +130,7 @@ def test_passes_are_those_of_a_plain_loop():
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_deer_and_a_cell_that_fails(monkeypatch, capsys):
     monkeypatch.setattr(cells, "DEER", lambda quasi: DEER(quasi=quasi, max_steps=1 if quasi else 100))
     record = cells.measure(CellsBenchmark(cells=("DenseLTC",), solver="deer", **TINY))

@@ -65,6 +65,7 @@ def test_agreement_prints_a_table(name, getkey):
     assert lines[0].startswith("solver") and lines[1].startswith("Sequential") and len(lines) == len(rows) + 2
 
 
+@pytest.mark.slow
 def test_agreement_shows_what_fails(getkey):
     text = io.StringIO()
     rows = check_agreement(

@@ -27,7 +27,10 @@ def as_a_user_has_it():
         yield
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] * (page.name == "estimators.md"), id=page.name) for page in PAGES],
+)
 def test_pages_run(page, as_a_user_has_it):
     blocks = snippets(page.read_text())
     if page.name in ("README.md", "index.md", "own-cell.md", "cells.md", "stability.md"):

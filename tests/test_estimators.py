@@ -62,6 +62,7 @@ def passed(estimator, **options):
 OPTIONAL = {"check_array_api_input", "check_classifier_data_not_an_array", "check_regressor_data_not_an_array"}
 
 
+@pytest.mark.slow
 def test_scikit_learn_api_checks():
     assert passed(LrcSSMClassifier(**FEW), legacy=False) == []
 
@@ -211,6 +212,7 @@ def test_partial_fit_learns_in_passes():
         model.partial_fit(X, y, classes=[0, 1])
 
 
+@pytest.mark.slow
 def test_validation_is_stratified_and_callbacks_stop():
     X, _ = waves(24)
     y = np.repeat([0, 1, 2], [16, 6, 2])
@@ -231,6 +233,7 @@ def test_it_says_what_it_does(capsys):
     assert capsys.readouterr().out.count("step ") == 2
 
 
+@pytest.mark.slow
 def test_missing_values_and_times():
     X, y = waves()
     holes = X.copy()
@@ -250,6 +253,7 @@ def test_missing_values_and_times():
     assert hours.score(X, y, times=times) == pytest.approx(hours.score(X, y, times=list(times)))
 
 
+@pytest.mark.slow
 def test_targets_of_several_numbers(tmp_path):
     X, y = waves()
     both = np.stack([y, 5.0 - y], 1)

@@ -122,6 +122,7 @@ def test_scores_against_a_loop(fitted):
     assert fitted.score(y) == pytest.approx(1 - want["mae"] / want["naive_mae"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_channels_and_several_series(tmp_path):
     one, other = np.stack([sines(), 2 * sines(seed=1)], 1), np.stack([sines(90), sines(90)], 1)
     model = LrcSSMForecaster(**TINY).fit([one, other])

@@ -149,6 +149,7 @@ def test_gradient_under_vmap(solver, cell):
     assert distance(got[1], whole[1]) < 1e-10
 
 
+@pytest.mark.slow
 def test_what_a_function_closes_over_is_differentiated():
     case = Case("dense toy", 8)
 

@@ -189,6 +189,7 @@ def test_diagonal_is_dense(dtype):
     assert error(diagonal, dense).max() < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoother", SMOOTHERS)
 def test_vmap(smoother):
     problem = [jnp.asarray(value) for value in make_problem(smoother, 2, 2, "complex128", (2,))]
@@ -203,6 +204,7 @@ def test_jit(smoother):
     np.testing.assert_allclose(jax.jit(smoother)(*problem, 0.1), smoother(*problem, 0.1), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoother", SMOOTHERS)
 def test_damping_per_sample(smoother):
     """Two samples together are the two alone, whatever the shape and type of the damping."""

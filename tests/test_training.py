@@ -50,6 +50,7 @@ def test_the_same_seed_gives_the_same_bits():
     assert not np.array_equal(runs[0].model.head.weight, other.model.head.weight)
 
 
+@pytest.mark.slow
 def test_regression():
     cases = waves()
     means = Cases(cases.series, np.array([np.abs(np.diff(one[:, 0])).mean() for one in cases.series], np.float32))
