@@ -35,6 +35,8 @@ class EngineBenchmark:
     """The equations of the LRC cell."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of everything."""
+    keep_memory: bool = False
+    """Keep memory with the process by lrcssm.keep_memory; all methods profit from that."""
     json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
     """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
 
@@ -69,6 +71,8 @@ class CellsBenchmark:
     """Seconds: a dense cell is not measured if, by its time for the first few steps, one pass would take more."""
     solver: Literal["sequential", "deer"] = "sequential"
     """How the layers are evaluated. For dense cells deer is DEER(quasi=True)."""
+    keep_memory: bool = False
+    """Keep memory with the process by lrcssm.keep_memory; all methods profit from that."""
     json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
     """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
 
@@ -95,6 +99,8 @@ class TrainBenchmark:
     fewer rounds, but at least 2."""
     limit: float = 10.0
     """Seconds: what is not measured if, by the time of the steps so far, one step would take more."""
+    return_memory: bool = False
+    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
     json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
     """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
 

@@ -55,7 +55,7 @@ _FEW = 50
 
 def run(options: CellsBenchmark) -> None:
     """Measures what the options ask for, prints a table and writes the record."""
-    run_benchmark(options, measure, show)
+    run_benchmark(options, measure, show, keep=options.keep_memory)
 
 
 def makers() -> dict[str, Callable[..., Cell]]:

@@ -53,7 +53,7 @@ _SPIN = 0.25
 
 def run(options: EngineBenchmark) -> None:
     """Measures what the options ask for, prints a table and writes the record."""
-    run_benchmark(options, measure, show)
+    run_benchmark(options, measure, show, keep=options.keep_memory)
 
 
 def measure(options: EngineBenchmark) -> dict[str, Any]:

@@ -215,11 +215,12 @@ def make_record(command: str, options: Any, environment: dict[str, Any], rows: l
 
 
 def run_benchmark(
-    options: Any, measure: Callable[[Any], dict[str, Any]], show: Callable[[dict[str, Any]], None]
+    options: Any, measure: Callable[[Any], dict[str, Any]], show: Callable[[dict[str, Any]], None], keep: bool = False
 ) -> None:
     """Measures what the options ask for, prints a table and writes the record."""
     check_destination(options.json)
-    keep_memory()
+    if keep:
+        keep_memory()
     record = measure(options)
     if options.json != "-":
         show(record)

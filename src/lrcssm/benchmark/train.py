@@ -65,7 +65,7 @@ _BUDGET = 20.0
 
 def run(options: TrainBenchmark) -> None:
     """Measures what the options ask for, prints a table and writes the record."""
-    run_benchmark(options, measure, show)
+    run_benchmark(options, measure, show, keep=not options.return_memory)
 
 
 class Sums(Block):
