@@ -102,7 +102,7 @@ ROW = {
     ("form", "dtype", "lengths", "methods"),
     [
         ("paper", "float32", (2,), ("sequential", "deer", "elk", "jacobi", "scan")),
-        ("released", "float64", (4, 6), ("sequential", "scan")),
+        pytest.param("released", "float64", (4, 6), ("sequential", "scan"), marks=pytest.mark.slow),
     ],
 )
 def test_engine(form, dtype, lengths, methods, capsys):

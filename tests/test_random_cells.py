@@ -26,11 +26,7 @@ def random_cells(form, count, key):
 # On a diagonal cell a quasi solver is the solver itself.
 @pytest.mark.parametrize(
     "solver",
-    [
-        pytest.param(name, marks=[] if name in ("Sequential", "DEER") else pytest.mark.slow)
-        for name in SOLVERS
-        if "quasi" not in name
-    ],
+    [pytest.param(name, marks=[] if name == "DEER" else pytest.mark.slow) for name in SOLVERS if "quasi" not in name],
 )
 def test_no_silent_failure(solver, getkey, capsys):
     counts, worst = np.zeros(len(Status), int), 0.0

@@ -1,11 +1,15 @@
 """`lrcssm train`: from data to a run's folder."""
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import pathlib
 import shlex
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -54,15 +58,22 @@ def run(options: Train) -> None:
         )
     at = 0
 
-    def count(step):
-        nonlocal at
-        at = step
-
     try:
-        with shown(training.steps, quiet=options.quiet, as_json=options.json) as (tick, look):
+        with (
+            shown(training.steps, quiet=options.quiet, as_json=options.json) as (tick, look),
+            _heeding_interrupts() as interrupted,
+        ):
+
+            def count(step):
+                nonlocal at
+                at = step
+                tick(step)
+                if interrupted:
+                    raise KeyboardInterrupt
+
             fitted = fit(
                 model, train, validation, training, solver=SOLVERS[options.solver], report=look,
-                tick=lambda step: (count(step), tick(step))[1], checkpoint=folder.checkpoint, resume=options.resume,
+                tick=count, checkpoint=folder.checkpoint, resume=options.resume,
             )  # fmt: skip
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -94,6 +105,26 @@ def _finish(options: Train, data: Dataset, split: Split, fitted: Fitted, test, f
         return
     print(sentence(found, len(test), "test"))
     _say(f"report: {folder.file('report.html')}")
+
+
+@contextlib.contextmanager
+def _heeding_interrupts() -> Iterator[list[bool]]:
+    """Gives a list that is no longer empty after Ctrl-C: an exception that is raised while Python calls back from compiled
+    code may be lost."""
+    pressed: list[bool] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed  # only the main thread may have a handler
+        return
+
+    def handle(number, frame):
+        pressed.append(True)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def divide(data: Dataset, kind: str, seed: int) -> Split:
