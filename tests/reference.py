@@ -4,7 +4,7 @@ import numpy as np
 
 
 def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
+    return 0.5 * (1 + np.tanh(0.5 * z))
 
 
 def softplus(z):
