@@ -5,6 +5,8 @@ import pathlib
 
 import jax
 
+from .files import cache_folder
+
 
 def remember_compilations(directory: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
     """Keeps what JAX compiles on disk, so that the same shapes on the same machine are compiled once.
@@ -39,9 +41,3 @@ def remember_compilations(directory: str | os.PathLike[str] | None = None) -> pa
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     return path
-
-
-def cache_folder() -> pathlib.Path:
-    """Where lrcssm keeps what it can make or fetch again."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "lrcssm"

@@ -62,14 +62,6 @@ def save(path: str | os.PathLike[str], model: SequenceModel, *, metadata: Mappin
     write_arrays(path, header, {name: np.asarray(array) for name, array in arrays.items()})
 
 
-def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The `metadata` that was given to `save`."""
-    found = read_arrays(path, kind="model")[0].get("metadata")
-    if not isinstance(found, dict):
-        raise FileError(f"{path} does not describe a model: its metadata is not a JSON object.")
-    return found
-
-
 def load(path: str | os.PathLike[str]) -> SequenceModel:
     """Reads a model that `save` wrote.
 
@@ -81,7 +73,15 @@ def load(path: str | os.PathLike[str]) -> SequenceModel:
 
     The model, with the parameters as they were, in their dtype.
     """
+    return load_with_metadata(path)[0]
+
+
+def load_with_metadata(path: str | os.PathLike[str]) -> tuple[SequenceModel, dict[str, Any]]:
+    """A model, and the `metadata` that was given to `save`."""
     header, arrays = read_arrays(path, kind="model")
+    metadata = header.get("metadata")
+    if not isinstance(metadata, dict):
+        raise FileError(f"{path} does not describe a model: its metadata is not a JSON object.")
     try:
         config = ModelConfig.from_json(json.dumps(header["config"]))
         skeleton = eqx.filter_eval_shape(SequenceModel, config, jax.random.key(0))
@@ -100,7 +100,8 @@ def load(path: str | os.PathLike[str]) -> SequenceModel:
             f'{path} holds a model in double precision; call jax.config.update("jax_enable_x64", True) before loading it.'
         )
     leaves, tree = jax.tree_util.tree_flatten_with_path(skeleton)
-    return jax.tree.unflatten(tree, [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves])
+    found = [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves]
+    return jax.tree.unflatten(tree, found), metadata
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
@@ -211,3 +212,10 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
         if end != body:
             raise FileError(f"{target} is damaged: {body - end} bytes follow its end.")
     return header, arrays
+
+
+def cache_folder() -> pathlib.Path:
+    """Where lrcssm keeps what it can make or fetch again."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification wants relative paths to be ignored.
+    return (cache if cache.is_absolute() else pathlib.Path.home() / ".cache") / "lrcssm"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..files import cache_folder
 from . import archive, problems, synthetic
 from .bundled import digits_dataset
 from .dataset import Dataset
@@ -44,9 +45,7 @@ def directory(given: str | os.PathLike[str] | None = None) -> pathlib.Path:
         return pathlib.Path(given).expanduser()
     if named := os.environ.get("LRCSSM_DATA"):
         return pathlib.Path(named).expanduser()
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification wants relative paths to be ignored.
-    return (cache if cache.is_absolute() else pathlib.Path.home() / ".cache") / "lrcssm" / "data"
+    return cache_folder() / "data"
 
 
 def load(source: str | os.PathLike[str], *, directory: str | os.PathLike[str] | None = None) -> Dataset:

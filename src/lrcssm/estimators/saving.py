@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import engine
-from ..files import FileError, load, read_arrays, save
+from ..files import FileError, load_with_metadata, save
 from ..training import Epoch
 
 _SOLVERS = {name: getattr(engine, name) for name in ("Auto", "DEER", "ELK", "Jacobi", "Sequential")}
@@ -49,12 +49,11 @@ class Saved:
 
         - `path`: the file.
         """
-        header, _ = read_arrays(path, kind="model")
-        about = (header.get("metadata") or {}).get("estimator")
+        model, metadata = load_with_metadata(path)
+        about = metadata.get("estimator")
         if not isinstance(about, dict) or about.get("class") != cls.__name__:
             found = about.get("class") if isinstance(about, dict) else "a model without an estimator"
             raise FileError(f"{path} holds {found}, not {cls.__name__}; load it with what it is.")
-        model = load(path)
         try:
             estimator: Any = cls(**about["parameters"] | {"solver": _solver(about["parameters"]["solver"])})
             estimator.model_ = model

@@ -14,7 +14,7 @@ import numpy as np
 from ..compilation import remember_compilations
 from ..data import Cases, Dataset, load as load_data
 from ..engine import DEER, ELK, Auto, Sequential, Solver
-from ..files import load, load_metadata
+from ..files import load_with_metadata
 from ..memory import keep_memory
 from ..models import SequenceModel
 from ..training import predict
@@ -68,7 +68,7 @@ def open_model(where: str) -> Trained:
         path = Folder(path).model
         if not path.exists():
             raise RunError(f"{where} holds no trained model; is it the folder of a finished run?")
-    return Trained(load(path), load_metadata(path))
+    return Trained(*load_with_metadata(path))
 
 
 def run_evaluate(options: Evaluate) -> None:
