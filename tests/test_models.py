@@ -17,6 +17,8 @@ VARIANTS = {
     "default": {},
     "patch": {"patch": 4},
     "plain": {"layout": "plain"},
+    "bare": {"layout": "bare", "encoder": "none"},
+    "batch norm": {"norm": "batch"},
     "final norm": {"final_norm": True},
     "differences and time": {"differences": True, "time": True},
     "per case": {"standardise": "case", "encoder": "linear"},
@@ -75,7 +77,7 @@ def test_pieces_give_what_the_whole_gives(cell):
         parts.append(outputs)
     assert distance(jnp.concatenate(parts), whole) < 1e-10
     assert state is not None
-    assert distance(state.cells[1], end.cells[1]) < 1e-10
+    assert distance(state.blocks[1], end.blocks[1]) < 1e-10
 
 
 def test_solvers_agree_and_dropout_is_only_for_training():
@@ -94,7 +96,7 @@ def test_solvers_agree_and_dropout_is_only_for_training():
 def test_architectures(name):
     model = make(**ARCHITECTURES[name])
     outputs, state = model(jnp.ones((5, 4, 3)))
-    assert outputs.shape == (4, 2) and len(state.cells) == 2
+    assert outputs.shape == (4, 2) and len(state.blocks) == 2
 
 
 @pytest.mark.parametrize(
@@ -133,9 +135,9 @@ def test_released_block_is_what_it_says():
         for block in model.blocks:
             h = norm(h)
             x, states = np.zeros(state), []
-            drive = block.cell.drive(jnp.asarray(h))
+            drive = block.layer.cell.drive(jnp.asarray(h))
             for t in range(7):
-                x = np.asarray(block.cell.step(jnp.asarray(x), tuple(d[t] for d in drive)))
+                x = np.asarray(block.layer.cell.step(jnp.asarray(x), tuple(d[t] for d in drive)))
                 states.append(x)
             states = np.stack(states)
             h = norm(mlp(block.mixer, states) + h) if state != 8 else norm(states + h)

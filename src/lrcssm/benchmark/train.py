@@ -8,7 +8,6 @@ compared with two programs that do less:
   the same parameters and products, and nothing that goes from one step of time to the next.
 """
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,10 +18,9 @@ import jax
 import jax.numpy as jnp
 
 from ..data.problems import MULTIVARIATE
-from ..engine import Auto, Solution
-from ..engine.solution import Status
+from ..engine import Auto
 from ..models import ModelConfig, SequenceModel, parameter_count, released
-from ..models.block import Block
+from ..models.time import Outcome, Recurrent
 from ..runs.presets import PAPER
 from ..training import TrainingConfig
 from ..training.step import TrainState, train_step
@@ -68,27 +66,25 @@ def run(options: TrainBenchmark) -> None:
     run_benchmark(options, measure, show, keep=not options.return_memory)
 
 
-class Sums(Block):
-    """A block with the parameters of another one, and no recurrence."""
+class Sums(Recurrent):
+    """A layer with the parameters of another one, and no recurrence."""
 
-    def __init__(self, block: Block):
-        for field in dataclasses.fields(Block):
-            setattr(self, field.name, getattr(block, field.name))
+    def __init__(self, layer: Recurrent):
+        self.cell, self.size = layer.cell, layer.size
 
-    def recur(self, cell, inputs, *, state, dt, mask, solver, throw):
-        del state, dt, mask, solver, throw
+    def __call__(self, inputs, *, state, dt, mask, key, solver, throw):
+        del state, dt, mask, key, solver, throw
         # Equal weights would give all terms the same cotangent, and the compiler would compute the product of that with
         # the inputs only once.
-        first, *others = cell.drive(inputs)
+        first, *others = self.cell.drive(inputs)
         states = first + sum((term / (2 + i) for i, term in enumerate(others)), start=jnp.zeros_like(first))
-        none = jnp.zeros(inputs.shape[1:-1], jnp.int32)
-        solution = Solution(states, none + int(Status.SUCCESS), none, none.astype(inputs.dtype), "none")
-        return cell.read(states, inputs), solution
+        return Outcome(self.cell.read(states, inputs), states[-1], None)
 
 
 def without_recurrence(model: SequenceModel) -> SequenceModel:
     """The model with the states of its cells replaced by sums of their drives."""
-    return eqx.tree_at(lambda model: model.blocks, model, tuple(map(Sums, model.blocks)))
+    layers = lambda model: tuple(block.layer for block in model.blocks)
+    return eqx.tree_at(layers, model, tuple(map(Sums, layers(model))))
 
 
 def products(size: Configuration, batch: int) -> list[tuple[int, int, int]]:

@@ -29,13 +29,15 @@ class Cell(eqx.Module):
     Subclasses give `input_dim`, `state_dim`, `drive` and `step`, and say in `structure` what the Jacobian ∂F/∂x looks
     like: `"diagonal"`, `"block2"` (the state is two halves, and each unit's pair sees only itself) or `"dense"`.
     `lrcssm.check_structure` compares that with the truth. `affine` says that `step` is affine in the state, in which
-    case Newton's method is exact after one iteration.
+    case Newton's method is exact after one iteration. `expands` says that the states are much larger than what `read`
+    makes of them, so that a model should not keep those of all steps.
 
     The state is a vector on the last axis. The engine calls `drive` once for many steps and `step` once for each.
     """
 
     structure: ClassVar[Literal["diagonal", "block2", "dense"]] = "diagonal"
     affine: ClassVar[bool] = False
+    expands: ClassVar[bool] = False
     input_dim: eqx.AbstractVar[int]
     state_dim: eqx.AbstractVar[int]
 

@@ -9,6 +9,7 @@ from .sequence import (
     parameter_count as parameter_count,
     trainable as trainable,
 )
+from .time import LAYERS as LAYERS
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "lrcssm": {"cell": "LRC"},

@@ -1,9 +1,8 @@
 """Choices that follow from the data, for whoever does not want to make them."""
 
-import inspect
 from typing import Any
 
-from ..cells import ALL
+from .time import names, options_of
 
 
 def automatic_patch(length: int) -> int:
@@ -15,8 +14,6 @@ def automatic_patch(length: int) -> int:
 def automatic_cell_options(cell: str, steps: int, irregular: bool) -> dict[str, Any]:
     """Time constants up to the length of the sequence, and where the time between steps differs an integrator that stays
     bounded for any of it; for cells that can do that."""
-    if cell not in ALL:
-        return {}
-    known = inspect.signature(ALL[cell]).parameters
+    known = options_of(cell) if cell in names() else ()
     options: dict[str, Any] = {"init": "spread", "max_time": float(max(steps, 2))} if "max_time" in known else {}
     return options | ({"integrator": "exponential"} if irregular and "integrator" in known else {})

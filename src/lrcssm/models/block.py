@@ -1,6 +1,6 @@
-"""One layer of a model: norm, recurrence, mixer, skip."""
+"""One layer of a model: norm, what goes along time, mixer, skip."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,36 +8,48 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ..cells import ALL, Cell
-from ..engine import Solution, Solver, solve
+from ..engine import Solution, Solver
 from .config import ModelConfig
 from .layers import GLU, MLP, Linear, dropout, normalise
+from .norm import BatchNorm, apply_norm
+from .time import TimeLayer, make_layer
+
+
+class Passed(NamedTuple):
+    """What a block leaves behind: the state of its layer, how its recurrence was solved, and its norm gone on."""
+
+    state: Any
+    solution: Solution | None
+    norm: BatchNorm | None
 
 
 class Block(eqx.Module):
-    """`(time, ..., width)` to the same, with the state of its cell.
+    """`(time, ..., inputs)` to `(time, ..., width)`, with the state of its layer.
 
-    The cell sees the features of each step, `cell.read` gives what the mixer sees. A bidirectional block has a second
-    cell that goes from the last valid step to the first.
+    The layer sees the features of all steps, the mixer what it gives for each. A bidirectional block has a second layer
+    that goes from the last valid step to the first. With `layout="bare"` the layer is the whole block.
     """
 
-    cell: Cell
-    back: Cell | None
-    mixer: MLP | GLU | Linear
+    layer: TimeLayer
+    back: TimeLayer | None
+    mixer: MLP | GLU | Linear | None
+    norm: BatchNorm | None
     layout: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
+    size: int = eqx.field(static=True)
 
-    def __init__(self, config: ModelConfig, key: PRNGKeyArray):
+    def __init__(self, config: ModelConfig, inputs: int, key: PRNGKeyArray):
         keys = jax.random.split(key, 3)
         options: dict[str, Any] = dict(config.cell_options)
-        make = ALL[config.cell]
-        self.cell = make(config.width, config.state, key=keys[0], **options)  # pyright: ignore[reportCallIssue]
-        self.back = None
-        if config.bidirectional:
-            self.back = make(config.width, config.state, key=keys[1], **options)  # pyright: ignore[reportCallIssue]
-        features = jax.eval_shape(lambda: self.cell.read(self.cell.initial_state(), jnp.zeros(config.width))).shape[
-            -1
-        ] * (2 if config.bidirectional else 1)
+        self.layer = make_layer(config.cell, inputs, config.state, options, keys[0])
+        self.back = make_layer(config.cell, inputs, config.state, options, keys[1]) if config.bidirectional else None
+        self.layout, self.dropout = config.layout, config.dropout
+        self.norm = BatchNorm(inputs) if config.norm == "batch" and config.layout == "pre-norm" else None
+        features = self.layer.size + (self.back.size if self.back is not None else 0)
+        self.size = features if self.layout == "bare" else config.width
+        self.mixer = None
+        if self.layout == "bare":
+            return
         if config.mixer == "glu":
             self.mixer = GLU(features, config.width, config.activation, keys[2])
         elif config.mixer == "mlp":
@@ -45,47 +57,50 @@ class Block(eqx.Module):
             self.mixer = MLP(features, config.width, config.width, config.activation, keys[2], released)
         else:
             self.mixer = Linear(features, config.width, keys[2])
-        self.layout, self.dropout = config.layout, config.dropout
 
     def __call__(
         self,
-        h: Float[Array, "time *batch width"],
+        h: Float[Array, "time *batch inputs"],
         *,
-        state: Array | None,
+        state: Any,
         dt: Any,
         mask: Bool[Array, "time *batch"] | None,
         key: PRNGKeyArray | None,
         solver: Solver,
         throw: bool,
-    ) -> tuple[Float[Array, "time *batch width"], Solution]:
-        """The features after the block, and the solution of its (forward) recurrence."""
-
-        def run(cell, inputs, state, dt, mask):
-            return self.recur(cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
-
-        inputs = h if self.layout in ("post-norm", "plain") else normalise(h)
-        x, solution = run(self.cell, inputs, state, dt, mask)
+    ) -> tuple[Float[Array, "time *batch width"], Passed]:
+        """The features after the block, and what it leaves behind."""
+        keys = (None,) * 3 if key is None else jax.random.split(key, 3)
+        inputs, norm = self.before(h, mask, training=key is not None)
+        how: dict[str, Any] = {"solver": solver, "throw": throw}
+        x, after, solution = self.layer(inputs, state=state, dt=dt, mask=mask, key=keys[1], **how)
         if self.back is not None:
-            back = None if mask is None else jnp.flip(mask, 0)
-            other, _ = run(self.back, jnp.flip(inputs, 0), None, _backwards(dt, mask), back)
-            x = jnp.concatenate([x, jnp.flip(other, 0)], -1)
-        if self.layout in ("pre-norm", "plain"):
-            h = h + dropout(self.mixer(x), self.dropout, key)
-        elif self.layout == "post-norm":
-            h = normalise(h + dropout(self.mixer(x), self.dropout, key))
-        elif x.shape == inputs.shape:  # released: the skip carries the normalised features
-            h = normalise(x + inputs)
-            h = h + dropout(self.mixer(h), self.dropout, key)
-        else:
-            h = normalise(dropout(self.mixer(x), self.dropout, key) + inputs)
-        return h, solution
+            flipped = None if mask is None else jnp.flip(mask, 0)
+            other = self.back(
+                jnp.flip(inputs, 0), state=None, dt=_backwards(dt, mask), mask=flipped, key=keys[2], **how
+            )
+            x = jnp.concatenate([x, jnp.flip(other.outputs, 0)], -1)
+        return self._after(h, inputs, x, keys[0]), Passed(after, solution, norm)
 
-    def recur(
-        self, cell: Cell, inputs: Array, *, state: Any, dt: Any, mask: Any, solver: Solver, throw: bool
-    ) -> tuple[Array, Solution]:
-        """What a cell gives to the mixer, and its solution."""
-        solution = solve(cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
-        return cell.read(solution.states, inputs), solution
+    def before(
+        self, h: Float[Array, "time *batch inputs"], mask: Bool[Array, "time *batch"] | None, training: bool = False
+    ) -> tuple[Float[Array, "time *batch inputs"], BatchNorm | None]:
+        """What the layer sees, and the norm gone on."""
+        if self.layout in ("post-norm", "plain", "bare"):
+            return h, None
+        return apply_norm(self.norm, h, mask, training)
+
+    def _after(self, h, inputs, x, key):
+        if self.mixer is None:
+            return x
+        if self.layout in ("pre-norm", "plain"):
+            return h + dropout(self.mixer(x), self.dropout, key)
+        if self.layout == "post-norm":
+            return normalise(h + dropout(self.mixer(x), self.dropout, key))
+        if x.shape == inputs.shape:  # released: the skip carries the normalised features
+            h = normalise(x + inputs)
+            return h + dropout(self.mixer(h), self.dropout, key)
+        return normalise(dropout(self.mixer(x), self.dropout, key) + inputs)
 
 
 def _backwards(dt: Any, mask: Array | None) -> Any:

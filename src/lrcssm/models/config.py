@@ -1,26 +1,25 @@
 """What a model is, as data: a frozen dataclass that goes to JSON and back."""
 
 import dataclasses
-import inspect
 import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ..cells import ALL
+from .time import names, options_of
 
 Task = Literal["classify", "regress", "per-step", "forecast"]
 Pool = Literal["mean", "last", "mean-max-std", "attention", "logits"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("classify", "regress", "per-step", "forecast"),
-    "encoder": ("mlp", "linear"),
+    "encoder": ("mlp", "linear", "none"),
     "standardise": ("none", "channel", "case"),
-    "layout": ("pre-norm", "post-norm", "plain", "released"),
+    "layout": ("pre-norm", "post-norm", "plain", "released", "bare"),
+    "norm": ("layer", "batch"),
     "mixer": ("mlp", "glu", "none"),
     "activation": ("relu", "gelu", "silu", "tanh", "sigmoid", "identity"),
     "pool": ("mean", "last", "mean-max-std", "attention", "logits"),
 }
-_NOT_OPTIONS = ("input_dim", "state_dim", "dtype", "key")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,17 +39,20 @@ class ModelConfig:
     - `output_dim`: classes, targets, outputs for each step, or (forecast) horizon × channels.
     - `task`: `"classify"` and `"regress"` give one output for a sequence, `"per-step"` one for each step, `"forecast"`
         the next `output_dim` values after the last step.
-    - `cell`, `cell_options`: the recurrence, a name of `lrcssm.cells.ALL`, and more arguments for it.
+    - `cell`, `cell_options`: what goes along time, a name of `lrcssm.cells.ALL` or `lrcssm.models.LAYERS`, and more
+        arguments for it.
     - `width`, `state`, `depth`: features between the layers, units of each cell, blocks.
-    - `encoder`: of each step: `"mlp"` (linear, ReLU, linear) or `"linear"`.
+    - `encoder`: of each step: `"mlp"` (linear, ReLU, linear), `"linear"` or `"none"`.
     - `patch`: how many steps become one before the encoder.
     - `differences`: first differences of all channels as more channels.
     - `time`: the time since the start, from 0 to 1, as one more channel.
     - `standardise`: `"channel"`, by the mean and scale of each channel in the training data
         (`SequenceModel.with_statistics`); `"case"`, by those of each sequence; or `"none"`.
     - `layout`: `"pre-norm"`, h + mixer(cell(norm(h))); `"post-norm"`, norm(h + mixer(cell(h))); `"plain"`,
-        h + mixer(cell(h)), for a few blocks where the size of the signal matters; or `"released"`, that of the code
-        released with the paper.
+        h + mixer(cell(h)), for a few blocks where the size of the signal matters; `"released"`, that of the code
+        released with the paper; or `"bare"`, cell(h) and nothing else.
+    - `norm`: of `layout="pre-norm"`: `"layer"`, over the features of each step, or `"batch"`, over all steps of a batch
+        for each feature, which leaves the size of each signal.
     - `final_norm`: normalise each step's features once more before the pool or head, for `layout="pre-norm"`. Without it
         the size of a signal reaches the head, which is often what tells classes apart.
     - `mixer`, `activation`: what follows the cell: `"mlp"`, `"glu"` or `"none"` (then a linear map to `width`).
@@ -68,12 +70,13 @@ class ModelConfig:
     width: int = 64
     state: int = 64
     depth: int = 4
-    encoder: Literal["mlp", "linear"] = "mlp"
+    encoder: Literal["mlp", "linear", "none"] = "mlp"
     patch: int = 1
     differences: bool = False
     time: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
-    layout: Literal["pre-norm", "post-norm", "plain", "released"] = "pre-norm"
+    layout: Literal["pre-norm", "post-norm", "plain", "released", "bare"] = "pre-norm"
+    norm: Literal["layer", "batch"] = "layer"
     final_norm: bool = False
     mixer: Literal["mlp", "glu", "none"] = "glu"
     activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
@@ -100,9 +103,15 @@ class ModelConfig:
             raise ValueError(f'ModelConfig got task="per-step" with pool={self.pool!r}; each step has its own output.')
         if self.task == "per-step" and self.patch > 1:
             raise ValueError(f'ModelConfig got task="per-step" with patch={self.patch}; give patch=1.')
-        if self.cell not in ALL:
-            raise ValueError(f"ModelConfig got cell={self.cell!r}; give one of {', '.join(ALL)}.")
-        known = [name for name in inspect.signature(ALL[self.cell]).parameters if name not in _NOT_OPTIONS]
+        if self.norm == "batch" and self.layout != "pre-norm":
+            raise ValueError(
+                f'ModelConfig got norm="batch" with layout={self.layout!r}; it goes with layout="pre-norm".'
+            )
+        if self.encoder == "none" and self.layout != "bare":
+            raise ValueError(f'ModelConfig got encoder="none" with layout={self.layout!r}; it goes with layout="bare".')
+        if self.cell not in names():
+            raise ValueError(f"ModelConfig got cell={self.cell!r}; give one of {', '.join(names())}.")
+        known = options_of(self.cell)
         for name, _ in self.cell_options:
             if name not in known:
                 raise ValueError(f"ModelConfig got cell_options with {name!r}; {self.cell} has {', '.join(known)}.")

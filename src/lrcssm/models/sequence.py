@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Inexact, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..cells.base import parameter_count as count_numbers
 from ..engine import Auto, Solver
-from .block import Block
+from .block import Block, Passed
 from .config import ModelConfig
 from .features import Features
 from .layers import MLP, Linear, moments, normalise
@@ -19,9 +19,9 @@ from .pool import Pool, last_valid
 
 
 class ModelState(eqx.Module):
-    """What a model remembers of a sequence: the state of each cell, and the last sample if it takes differences."""
+    """What a model remembers of a sequence: the state of each block, and the last sample if it takes differences."""
 
-    cells: tuple[Inexact[Array, "*batch state"], ...]
+    blocks: tuple[Any, ...]
     last: Float[Array, "*batch channels"] | None
 
 
@@ -45,7 +45,7 @@ class SequenceModel(eqx.Module):
     """
 
     features: Features
-    encoder: MLP | Linear
+    encoder: MLP | Linear | None
     blocks: tuple[Block, ...]
     pool: Pool | None
     head: MLP | Linear
@@ -61,8 +61,12 @@ class SequenceModel(eqx.Module):
         if config.encoder == "mlp":
             self.encoder = MLP(size, width, width, "relu", keys[0], released=config.layout == "released")
         else:
-            self.encoder = Linear(size, width, keys[0])
-        self.blocks = tuple(Block(config, key) for key in keys[3:])
+            self.encoder = Linear(size, width, keys[0]) if config.encoder == "linear" else None
+        blocks, width = [], size if self.encoder is None else width
+        for key in keys[3:]:
+            blocks.append(Block(config, width, key))
+            width = blocks[-1].size
+        self.blocks = tuple(blocks)
         self.target_mean, self.target_scale = jnp.zeros(config.output_dim), jnp.ones(config.output_dim)
         self.pool = None
         if config.pool == "logits":
@@ -110,23 +114,23 @@ class SequenceModel(eqx.Module):
         key: PRNGKeyArray | None = None,
         solver: Solver = Auto(),
         throw: bool = True,
-    ) -> tuple[Float[Array, "*out"], ModelState, tuple[Any, ...]]:
-        """As a call, with the `Solution` of each block as well."""
+    ) -> tuple[Float[Array, "*out"], ModelState, tuple[Passed, ...]]:
+        """As a call, with what each block leaves behind as well: its `solution`, and its `norm` gone on."""
         self._check(inputs, state)
         before = None if state is None else state.last
         h, dt, valid = self.features(inputs, dt, mask, before)
-        h = self.encoder(h)
+        h = h if self.encoder is None else self.encoder(h)
         keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))
-        solutions = []
+        passed = []
         for i, block in enumerate(self.blocks):
-            own = None if state is None else state.cells[i]
-            h, solution = block(h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw)
-            solutions.append(solution)
+            own = None if state is None else state.blocks[i]
+            h, left = block(h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw)
+            passed.append(left)
         last = None
         if self.config.differences:
             last = last_valid(inputs, mask)
-        end = ModelState(tuple(solution.final for solution in solutions), last)
-        return self._output(h, valid), end, tuple(solutions)
+        end = ModelState(tuple(left.state for left in passed), last)
+        return self._output(h, valid), end, tuple(passed)
 
     def _output(self, h, mask):
         if self.config.layout == "pre-norm" and self.config.final_norm:
@@ -159,7 +163,7 @@ class SequenceModel(eqx.Module):
             "is bidirectional": self.config.bidirectional,
             "sees the share of time that has passed": self.config.time,
             "scales each sequence as a whole": self.config.standardise == "case",
-        }
+        } | {block.layer.whole: True for block in self.blocks if block.layer.whole is not None}
         if state is not None and any(whole.values()):
             what = next(reason for reason, holds in whole.items() if holds)
             raise ValueError(f"The model got a state, but it {what}, so a sequence cannot be given to it in pieces.")
@@ -175,20 +179,38 @@ class SequenceModel(eqx.Module):
         """The model with the mean and scale of each channel in the training data, and the scale of its first differences,
         for `standardise="channel"`; and the mean and scale of the targets if they are numbers: what the model predicts is
         then in their units. `Cases.statistics` gives all of them."""
-        old = _fixed(self)
+        old = _statistics(self)
         given = (mean, scale, difference, target_mean, target_scale)
         new = tuple(jnp.broadcast_to(jnp.asarray(a, b.dtype), b.shape) for a, b in zip(given, old, strict=True))
-        return eqx.tree_at(_fixed, self, new)
+        return eqx.tree_at(_statistics, self, new)
+
+    def with_norms(self, passed: tuple[Passed, ...]) -> "SequenceModel":
+        """The model with the batch norms of its blocks as `run` left them."""
+        return eqx.tree_at(_norms, self, tuple(left.norm for left in passed), is_leaf=lambda norm: norm is None)
+
+    def penalty(self) -> Float[Array, ""]:
+        """What training adds to the loss: the sum of its layers' penalties."""
+        layers = [layer for block in self.blocks for layer in (block.layer, block.back) if layer is not None]
+        return sum((p for layer in layers if (p := layer.penalty()) is not None), start=jnp.zeros(()))
 
 
-def _fixed(model):
+def _statistics(model):
     features = model.features
     return features.mean, features.scale, features.difference, model.target_mean, model.target_scale
 
 
+def _norms(model):
+    return tuple(block.norm for block in model.blocks)
+
+
+def _fixed(model):
+    return (*_statistics(model), *jax.tree.leaves(_norms(model)))
+
+
 def trainable(model: SequenceModel) -> Any:
     """A tree of the model's shape: true for what is learned, false for the statistics of the data."""
-    return eqx.tree_at(_fixed, jax.tree.map(eqx.is_inexact_array, model), (False,) * 5)
+    learned = jax.tree.map(eqx.is_inexact_array, model)
+    return eqx.tree_at(_fixed, learned, replace_fn=lambda _: False)
 
 
 def parameter_count(model: SequenceModel) -> int:

@@ -12,7 +12,7 @@ from .. import stability
 from ..data import Cases
 from ..engine import Sequential
 from ..models import SequenceModel
-from ..models.layers import normalise
+from ..models.time import Recurrent
 from ..training import Fitted
 from ..training.metrics import log_softmax
 from . import plots
@@ -76,11 +76,12 @@ def write_report(
     parts.append(_section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
     constants = time_constants(fitted.model, test)
     steps = -(-test.longest // fitted.model.config.patch)
-    parts.append(_section(
-        "Memory",
-        "How many steps (after patching) each unit remembers along the first test case: −1 over its Lyapunov exponent.",
-        plots.svg(plots.time_constants(constants, steps)),
-    ))  # fmt: skip
+    if constants:
+        parts.append(_section(
+            "Memory",
+            "How many steps (after patching) each unit remembers along the first test case: −1 over its Lyapunov exponent.",
+            plots.svg(plots.time_constants(constants, steps)),
+        ))  # fmt: skip
     if fitted.history:
         parts.append(_section(
             "Solver", "Iterations of the solver while training, on average; a sequential sweep needs none.",
@@ -99,16 +100,18 @@ def write_report(
 
 
 def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
-    """How long the units of each block remember, along the first case."""
+    """How long the units of each block remember, along the first case; nothing if the blocks are not recurrent."""
     inputs = jnp.asarray(cases.series[0])[:, None]
     dt = None if cases.dt is None else jnp.asarray(cases.dt[0])[:, None]
     mask = None if cases.valid is None else jnp.asarray(cases.valid[0])[:, None]
     h, dt, valid = model.features(inputs, dt, mask, None)
-    h = model.encoder(h)
+    h = h if model.encoder is None else model.encoder(h)
     found = []
     for block in model.blocks:
-        seen = h if block.layout in ("post-norm", "plain") else normalise(h)
-        found.append(np.asarray(stability.time_constants(block.cell, seen, dt=dt)))
+        if not isinstance(block.layer, Recurrent):
+            return []
+        seen, _ = block.before(h, valid)
+        found.append(np.asarray(stability.time_constants(block.layer.cell, seen, dt=dt)))
         h, _ = block(h, state=None, dt=dt, mask=valid, key=None, solver=Sequential(), throw=True)
     return found
 

@@ -51,13 +51,15 @@ def train_step(
     def total(learned):
         model = eqx.combine(learned, rest)
         # A solve that fails is found out at the next look: an error inside compiled code would cost every step.
-        outputs, _, solutions = model.run(inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False)
+        outputs, _, passed = model.run(inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False)
         each = losses(model, outputs, targets, mask, knobs.label_smoothing)
-        count = jnp.mean(jnp.stack([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions]))
-        worst = jnp.max(jnp.stack([jnp.max(one.status) for one in solutions]))
-        return jnp.sum(weights * each) / jnp.maximum(jnp.sum(weights), 1e-9), (count, worst)
+        solutions = [left.solution for left in passed if left.solution is not None]
+        count = sum(jnp.mean(one.iterations.astype(each.dtype)) for one in solutions) / max(len(solutions), 1)
+        worst = jnp.max(jnp.stack([jnp.zeros((), jnp.int32), *(jnp.max(one.status) for one in solutions)]))
+        loss = jnp.sum(weights * each) / jnp.maximum(jnp.sum(weights), 1e-9) + model.penalty().astype(each.dtype)
+        return loss, (jnp.asarray(count, each.dtype), worst, passed)
 
-    (value, (count, worst)), gradient = eqx.filter_value_and_grad(total, has_aux=True)(learned)
+    (value, (count, worst, passed)), gradient = eqx.filter_value_and_grad(total, has_aux=True)(learned)
     gradient = jax.tree.map(jnp.conj, gradient)  # of a complex number JAX gives the conjugate of the ascent
     updates, memory = knobs.optimiser().update(gradient, state.optimiser, learned)
     rate = knobs.rate(state.step)
@@ -67,5 +69,6 @@ def train_step(
     decay = jnp.minimum(knobs.ema, number / (number + 10))
     mix = lambda a, b: decay.astype(b.real.dtype) * a + (1 - decay).astype(b.real.dtype) * b
     average = jax.tree.map(mix, eqx.filter(state.average, chosen), learned)
-    new = TrainState(eqx.combine(learned, rest), eqx.combine(average, rest), memory, state.step + 1)
+    whole = lambda learned: eqx.combine(learned, rest).with_norms(passed)
+    new = TrainState(whole(learned), whole(average), memory, state.step + 1)
     return new, value, count, worst
