@@ -1,7 +1,6 @@
 """The benchmark of training at sizes where it takes no time, and that it compares a step with the right things."""
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from lrcssm import SequenceModel, cli
-from lrcssm.benchmark import TrainBenchmark, train
+from lrcssm.benchmark import TrainBenchmark, step, train
 from lrcssm.training.step import train_step
 
 TINY = train.Configuration(length=6, channels=3, classes=2, width=5, state=4, depth=1)
@@ -60,7 +59,7 @@ def test_matmuls_are_those_of_the_model(size):
     multiply, arrays = train.matmuls(size, 2)
     alone = products(jax.make_jaxpr(multiply)(*arrays).jaxpr)
     assert sum(alone) == train.operations(size, 2)
-    given = train._arguments(size, 2, train.without_recurrence(made(size)))
+    given = step.arguments(train.without_recurrence(made(size)), size.length, 2)
     jaxpr, _, _ = eqx.filter_make_jaxpr(train_step)(*given)
     assert sorted(products(jaxpr.jaxpr)) == sorted(alone)
 
@@ -71,8 +70,8 @@ def test_the_compiler_removes_no_product():
     multiply, arrays = train.matmuls(TINY, 2)
     jitted: Any = multiply
     assert jitted.lower(*arrays).compile().as_text().count(" dot(") == count
-    given = train._arguments(TINY, 2, train.without_recurrence(made(TINY)))
-    assert train.compiled(*given).compiled.as_text().count(" dot(") == count
+    given = step.arguments(train.without_recurrence(made(TINY)), TINY.length, 2)
+    assert step.compiled(*given).compiled.as_text().count(" dot(") == count
 
 
 def test_without_recurrence_the_order_of_steps_does_not_matter(getkey):
@@ -114,9 +113,9 @@ def test_command(capsys, tmp_path, monkeypatch):
 
 def test_what_does_not_fit_is_not_started(monkeypatch):
     monkeypatch.setattr(train, "CONFIGURATIONS", {"Small": TINY})
-    monkeypatch.setattr(train, "compiled", lambda *given: SimpleNamespace(compiled=None))
-    monkeypatch.setattr(train, "_megabytes", lambda program: 9e3)
-    monkeypatch.setattr(train, "_available", lambda: 2e3)
+    monkeypatch.setattr(train, "compiled_in", lambda given: (None, 1.0))
+    monkeypatch.setattr(train, "megabytes", lambda program: 9e3)
+    monkeypatch.setattr(step, "_available", lambda: 2e3)
     (row,) = train.measure(TrainBenchmark(batches=(2,)))["rows"]
     assert row["note"] == "not measured, it needs 9 GB and 2 are there" and row["memory_mb"] == 9e3
     assert row["step"] is None and row["to_matmuls"] is None

@@ -20,7 +20,8 @@ import tyro
 
 import lrcssm
 
-from .benchmark import CellsBenchmark, EngineBenchmark, TrainBenchmark
+from .benchmark import CellsBenchmark, EngineBenchmark, ModelsBenchmark, ScalingBenchmark, TrainBenchmark
+from .experiments import Reproduce
 from .runs import Evaluate, Predict, Train
 from .runs.data import FetchData, ListData, ShowData
 
@@ -59,11 +60,14 @@ COMMANDS: dict[str, Any] = {
     "predict": Predict,
     "data": {"": "List, show and fetch data sets.", "list": ListData, "show": ShowData, "fetch": FetchData},
     "info": Info,
+    "reproduce": Reproduce,
     "benchmark": {
         "": "Measure speed and memory.",
         "engine": EngineBenchmark,
         "cells": CellsBenchmark,
         "train": TrainBenchmark,
+        "models": ModelsBenchmark,
+        "scaling": ScalingBenchmark,
     },
 }
 """The commands by name; a dict is a group of them, described under the empty name."""

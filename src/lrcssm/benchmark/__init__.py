@@ -114,6 +114,88 @@ class TrainBenchmark:
         run(self)
 
 
+@dataclasses.dataclass(frozen=True)
+class ModelsBenchmark:
+    """Time, memory, compilation and parameters of a training step of every architecture at equal sizes."""
+
+    architectures: tuple[str, ...] = ("all",)
+    """Names of lrcssm.models.ARCHITECTURES, or all; a wrong one is answered with all of them. LrcSSM is always measured."""
+    length: int = 17984
+    """Sequence length T."""
+    width: int = 64
+    """Features between the layers."""
+    state: int = 16
+    """Units of each layer."""
+    depth: int = 4
+    """Blocks."""
+    batch: int = 4
+    """Sequences at a time."""
+    channels: int = 6
+    """Channels of the data."""
+    classes: int = 5
+    """Classes."""
+    rounds: int = 7
+    """Times that everything is measured, in turn; the best one counts. What would take more than about 20 seconds gets
+    fewer rounds, but at least 2."""
+    limit: float = 20.0
+    """Seconds: what is not measured if, by the time of a short sequence, one step would take more."""
+    return_memory: bool = False
+    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
+    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
+    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+
+    def __post_init__(self):
+        sizes = ("length", "width", "state", "depth", "batch", "channels", "classes", "rounds")
+        _check(self, given=("architectures",), sizes=sizes)
+
+    def run(self) -> None:
+        """Measures, and prints a table, or the record if that goes to standard output."""
+        from .models import run
+
+        run(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScalingBenchmark:
+    """Time and memory of a training step of every architecture over the length, and the power with which they grow."""
+
+    architectures: tuple[str, ...] = ("all",)
+    """Names of lrcssm.models.ARCHITECTURES, or all; a wrong one is answered with all of them. LrcSSM is always measured."""
+    lengths: tuple[int, ...] = (1024, 4096, 16384, 65536)
+    """Sequence lengths T; an architecture that cannot be measured at one is not tried at longer ones."""
+    width: int = 64
+    """Features between the layers."""
+    state: int = 16
+    """Units of each layer."""
+    depth: int = 2
+    """Blocks."""
+    batch: int = 1
+    """Sequences at a time."""
+    channels: int = 6
+    """Channels of the data."""
+    classes: int = 5
+    """Classes."""
+    rounds: int = 3
+    """Times that everything is measured, in turn; the best one counts. What would take more than about 20 seconds gets
+    fewer rounds, but at least 2."""
+    limit: float = 20.0
+    """Seconds: what is not measured if, by the time of a short sequence, one step would take more."""
+    return_memory: bool = False
+    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
+    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
+    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+
+    def __post_init__(self):
+        sizes = ("lengths", "width", "state", "depth", "batch", "channels", "classes", "rounds")
+        _check(self, given=("architectures", "lengths"), sizes=sizes)
+
+    def run(self) -> None:
+        """Measures, and prints a table, or the record if that goes to standard output."""
+        from .models import run_scaling
+
+        run_scaling(self)
+
+
 def _check(options: Any, *, given: tuple[str, ...], sizes: tuple[str, ...]) -> None:
     """Raises `ValueError` if an option in `given` has no value, or one in `sizes` a value below 1."""
     for name in given:

@@ -8,8 +8,6 @@ compared with two programs that do less:
   the same parameters and products, and nothing that goes from one step of time to the next.
 """
 
-import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,16 +16,14 @@ import jax
 import jax.numpy as jnp
 
 from ..data.problems import MULTIVARIATE
-from ..engine import Auto
+from ..experiments.published import DATASETS, configured, published
 from ..models import ModelConfig, SequenceModel, parameter_count, released
 from ..models.time import Outcome, Recurrent
-from ..runs.presets import PAPER
-from ..training import TrainingConfig
-from ..training.step import TrainState, train_step
 from . import TrainBenchmark
 from .layer import make_record, measuring, ratio, run_benchmark
+from .step import arguments, compiled, compiled_in, fresh_compilations, measured, megabytes, too_large
 from .table import doubts, number, print_table
-from .timing import Timing, environment, interleave
+from .timing import environment, interleave
 
 
 class Configuration(NamedTuple):
@@ -45,9 +41,12 @@ class Configuration(NamedTuple):
 
 
 def _published() -> Iterator[tuple[str, Configuration]]:
-    for name, (_, width, state, depth) in PAPER.items():
-        size = MULTIVARIATE[name]
-        yield name, Configuration(size.length, size.channels, size.classes, width, state, depth)
+    for name in map(DATASETS.__getitem__, configured("lrcssm")):
+        size, model = MULTIVARIATE[name], published("lrcssm", name).model
+        yield (
+            name,
+            Configuration(size.length, size.channels, size.classes, model["width"], model["state"], model["depth"]),
+        )
 
 
 CONFIGURATIONS = dict(_published())
@@ -147,17 +146,11 @@ def measure(options: TrainBenchmark) -> dict[str, Any]:
     """
     names = _chosen(options.configurations)
     facts = environment()
-    keep = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
-    # What was compiled in an earlier process would be read from a file.
-    jax.config.update("jax_enable_compilation_cache", False)
-    try:
-        with measuring("--configurations or --batches") as say:
-            rows = []
-            for batch in dict.fromkeys(options.batches):
-                for name in names:
-                    rows.append(_row(name, batch, options, rows, say))
-    finally:
-        jax.config.update("jax_enable_compilation_cache", keep)
+    with measuring("--configurations or --batches") as say, fresh_compilations():
+        rows = []
+        for batch in dict.fromkeys(options.batches):
+            for name in names:
+                rows.append(_row(name, batch, options, rows, say))
     more = {"dtype": jnp.result_type(float).name, "summary": summary(rows)}
     return make_record("lrcssm benchmark train", options, facts, rows) | more
 
@@ -185,15 +178,12 @@ def _row(
     if expected > options.limit:
         return row | {"note": f"not measured, about {expected:.0f} s a step; raise --limit to have it"}
     say(f"{where}: compiling")
-    given = _arguments(size, batch, model)
-    jax.block_until_ready(jax.tree.leaves(given))
-    start = time.perf_counter()
-    step = compiled(*given)
-    row["compile_s"] = time.perf_counter() - start
-    row["memory_mb"] = planned = _megabytes(step.compiled)
-    if planned is not None and planned > (available := _available()):
-        return row | {"note": f"not measured, it needs {planned / 1e3:.0f} GB and {available / 1e3:.0f} are there"}
-    less = _arguments(size, batch, without_recurrence(model))
+    given = arguments(model, size.length, batch)
+    step, row["compile_s"] = compiled_in(given)
+    row["memory_mb"] = megabytes(step)
+    if note := too_large(row["memory_mb"]):
+        return row | {"note": note}
+    less = arguments(without_recurrence(model), size.length, batch)
     other = compiled(*less)
     multiply, arrays = matmuls(size, batch)
     thunks = {"step": lambda: step(*given), "sum": lambda: other(*less), "matmuls": lambda: multiply(*arrays)}
@@ -201,41 +191,10 @@ def _row(
     timings = interleave(
         thunks, rounds=options.rounds, budget=_BUDGET, say=lambda text: say(f"{where}: {text}")
     )  # fmt: skip
-    row |= {each: _measured(timings[each]) for each in PROGRAMS}
+    row |= {each: measured(timings[each]) for each in PROGRAMS}
     row["to_matmuls"], row["to_sum"] = ratio(row["step"], row["matmuls"]), ratio(row["step"], row["sum"])
     row["matmul_gflops"] = 1e3 * work / row["matmuls"]["best_ms"]
     return row
-
-
-def _arguments(size: Configuration, batch: int, model: SequenceModel) -> tuple[Any, ...]:
-    """What a training step takes, on random data without padding."""
-    knobs = TrainingConfig(batch=batch, schedule="constant", weight_decay=0.0).knobs()
-    inputs = jax.random.normal(jax.random.key(1), (size.length, batch, size.channels))
-    data = (inputs, None, None, jnp.arange(batch) % size.classes, jnp.ones(batch))
-    return TrainState.start(model, knobs), data, knobs, jax.random.key(2), Auto()
-
-
-def compiled(*given: Any) -> Any:
-    """A training step for these arguments, compiled; its field `compiled` is what `jax.jit` would give."""
-    step: Any = train_step
-    return step.lower(*given).compile()
-
-
-def _measured(timing: Timing) -> dict[str, Any]:
-    return {"best_ms": 1e3 * timing.best, "median_ms": 1e3 * timing.median, "rounds": timing.rounds}
-
-
-def _megabytes(program: Any) -> float | None:
-    analysis = program.memory_analysis()
-    return None if analysis is None else (analysis.temp_size_in_bytes + analysis.output_size_in_bytes) / 1e6
-
-
-def _available() -> float:
-    """Megabytes that a program can still take without others being moved out, where the system says."""
-    names = getattr(os, "sysconf_names", {})
-    if jax.default_backend() != "cpu" or "SC_AVPHYS_PAGES" not in names:
-        return float("inf")
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -243,13 +202,13 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for name, most in TARGETS.items():
         where = [row for row in rows if name != "compile_s" or row["configuration"] == TARGET_CONFIGURATION]
-        if measured := [row for row in where if row[name] is not None]:
-            worst = max(measured, key=lambda row: row[name])
+        if there := [row for row in where if row[name] is not None]:
+            worst = max(there, key=lambda row: row[name])
             found.append(
                 {
                     "target": name, "most": most, "worst": worst[name], "met": worst[name] <= most,
                     "configuration": worst["configuration"], "batch": worst["batch"],
-                    "count": len(measured), "within": sum(row[name] <= most for row in measured),
+                    "count": len(there), "within": sum(row[name] <= most for row in there),
                 }
             )  # fmt: skip
     return found

@@ -33,8 +33,10 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
 
     **Arguments:**
 
-    - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `differences`, `standardise`, `layout`, `final_norm`, `mixer`,
-        `activation`, `dropout`, `time`, `bidirectional`, `pool`: as for `lrcssm.ModelConfig`. Without `cell_options` the
+    - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, such as `"s5"` or `"mamba"`: its cell and its block, unless
+        they are given by hand below.
+    - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `differences`, `standardise`, `layout`, `norm`, `final_norm`,
+        `mixer`, `activation`, `dropout`, `time`, `bidirectional`, `pool`: as for `lrcssm.ModelConfig`. Without `cell_options` the
         time constants of the cell are spread over the length of the longest series.
     - `patch`: how many steps become one before the encoder; `"auto"` takes the root of the length.
     - `missing`: what to do with NaN: `"error"`; `"mask"`, skip a step where a channel is missing; or `"fill"`, carry the

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..engine import Solver
-from ..models import ModelConfig
+from ..models import ARCHITECTURES, ModelConfig
 from ..models.automatic import automatic_cell_options, automatic_patch
 from ..training import Epoch, TrainingConfig
 
@@ -23,6 +23,7 @@ from ..training import Epoch, TrainingConfig
 class Parameters:
     """What all estimators have; `LrcSSMClassifier` says what each of them is."""
 
+    architecture: str = "lrcssm"
     width: int = 64
     state: int = 64
     depth: int = 2
@@ -30,8 +31,9 @@ class Parameters:
     cell_options: Mapping[str, Any] | None = None
     differences: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
-    encoder: Literal["mlp", "linear"] = "mlp"
-    layout: Literal["pre-norm", "post-norm", "plain", "released"] = "plain"
+    encoder: Literal["mlp", "linear", "none"] = "mlp"
+    layout: Literal["pre-norm", "post-norm", "plain", "released", "bare"] = "plain"
+    norm: Literal["layer", "batch"] = "layer"
     final_norm: bool = False
     mixer: Literal["mlp", "glu", "none"] = "glu"
     activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
@@ -101,15 +103,26 @@ def model_config(
     - `old`: the configuration of the model that goes on learning, if there is one: what was left open stays as it was.
     - `fixed`: what the data say: `input_dim`, `output_dim`, `task`.
     """
-    chosen = _chosen(ModelConfig, parameters)
+    chosen: dict[str, Any] = _chosen(ModelConfig, parameters)
+    if parameters.architecture not in ARCHITECTURES:
+        raise ValueError(
+            f"architecture is {parameters.architecture!r}; give one of {', '.join(ARCHITECTURES)} (lrcssm.models.ARCHITECTURES)."
+        )
+    defaults = {field.name: field.default for field in dataclasses.fields(parameters)}
+    # What was set by hand goes before what the architecture says, and that before the estimator's own choices.
+    chosen |= {
+        name: value for name, value in ARCHITECTURES[parameters.architecture].items()
+        if name not in chosen or chosen[name] == defaults[name]
+    }  # fmt: skip
     if chosen["patch"] == "auto":
         chosen["patch"] = automatic_patch(length) if old is None else old.patch
-    if chosen["cell_options"] is None and old is not None:
+    if parameters.cell_options is None and old is not None:
         chosen["cell_options"] = old.cell_options
-    elif chosen["cell_options"] is None:
+    elif parameters.cell_options is None:
         patch = chosen["patch"]  # which the configuration checks
         steps = -(-length // patch) if isinstance(patch, int) and patch > 0 else length
-        chosen["cell_options"] = automatic_cell_options(chosen["cell"], steps, irregular)
+        automatic = automatic_cell_options(chosen["cell"], steps, irregular)
+        chosen["cell_options"] = automatic | dict(chosen["cell_options"] or {})
     return ModelConfig(**chosen, **fixed)
 
 

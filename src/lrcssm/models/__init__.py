@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .config import ModelConfig as ModelConfig, released as released
+from .config import RELEASED as RELEASED, ModelConfig as ModelConfig, released as released
 from .sequence import (
     ModelState as ModelState,
     SequenceModel as SequenceModel,
@@ -10,6 +10,22 @@ from .sequence import (
     trainable as trainable,
 )
 from .time import LAYERS as LAYERS
+
+# The block that LRU, S5 and LinOSS were published with; that of S6 and Mamba has a layer norm.
+_LINEAR = {
+    "encoder": "linear",
+    "layout": "pre-norm",
+    "norm": "batch",
+    "mixer": "glu",
+    "bidirectional": False,
+    "pool": "mean",
+}
+_SELECTIVE = _LINEAR | {"norm": "layer"}
+# One equation from the first to the last step, whose state at the end is read.
+_CONTROLLED = {
+    "encoder": "none", "layout": "bare", "depth": 1, "patch": 1, "dropout": 0.0, "bidirectional": False, "pool": "last",
+}  # fmt: skip
+_TOKENS = {"encoder": "none", "layout": "bare", "depth": 1, "dropout": 0.0, "bidirectional": False, "pool": "mean"}
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "lrcssm": {"cell": "LRC"},
@@ -21,5 +37,20 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "lrc-dense": {"cell": "DenseLRC"},
     "stc-dense": {"cell": "DenseSTC"},
     "ltc-dense": {"cell": "DenseLTC"},
+    "lru": {"cell": "LRU"} | _LINEAR,
+    "s5": {"cell": "S5"} | _LINEAR,
+    "linoss-im": {"cell": "LinOSS", "cell_options": {"discretisation": "im"}} | _LINEAR,
+    "linoss-imex": {"cell": "LinOSS", "cell_options": {"discretisation": "imex"}} | _LINEAR,
+    "s6": {"cell": "S6"} | _SELECTIVE,
+    "mamba": {"cell": "Mamba"} | _SELECTIVE,
+    "s4d": {"cell": "S4D"} | _LINEAR,
+    "liquid-s4": {"cell": "LiquidS4"} | _LINEAR,
+    "hyena": {"cell": "Hyena"} | _SELECTIVE,
+    "ncde": {"cell": "NCDE"} | _CONTROLLED,
+    "nrde": {"cell": "NRDE"} | _CONTROLLED,
+    "log-ncde": {"cell": "LogNCDE"} | _CONTROLLED,
+    "transformer": {"cell": "Transformer"} | _TOKENS,
+    "rformer": {"cell": "Transformer", "patch": 1, "signature": {"windows": 50, "level": 2, "view": "global"}}
+    | _TOKENS,
 }
 """Every architecture by its name: the fields of `ModelConfig` that make it."""

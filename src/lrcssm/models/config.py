@@ -136,13 +136,16 @@ class ModelConfig:
         return cls(**fields)
 
 
+RELEASED: dict[str, Any] = {
+    "cell_options": {"form": "released"}, "standardise": "none", "layout": "released", "mixer": "mlp",
+    "activation": "relu", "pool": "logits",
+}  # fmt: skip
+"""The fields of `ModelConfig` that make the model of the code released with the paper."""
+
+
 def released(input_dim: int, output_dim: int, *, width: int, state: int, depth: int, **changes: Any) -> ModelConfig:
     """The model of the code released with the paper: its cell, its blocks, and a classifier for each step whose logits
     are averaged. (Its dropout was never applied; its elastance shift never used, so it is not here.)"""
-    return ModelConfig(
-        input_dim=input_dim, output_dim=output_dim, width=width, state=state, depth=depth,
-        **({
-            "cell_options": {"form": "released"}, "standardise": "none", "layout": "released", "mixer": "mlp",
-            "activation": "relu", "pool": "logits",
-        } | changes),
-    )  # fmt: skip
+    sizes: dict[str, Any] = {"input_dim": input_dim, "output_dim": output_dim, "width": width, "state": state}
+    fields: dict[str, Any] = sizes | {"depth": depth} | RELEASED | changes
+    return ModelConfig(**fields)

@@ -20,6 +20,9 @@ Name = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(
 class ModelOptions:
     """The model. What is not given is as the preset says."""
 
+    architecture: Name = None
+    """A model of lrcssm.models.ARCHITECTURES, such as s5, mamba or log-ncde, in the place of lrcssm; a wrong name is
+    answered with all."""
     cell: Name = None
     """The recurrence: a name of lrcssm.cells.ALL, such as LRC, GRU or DenseLTC; a wrong one is answered with all."""
     cell_options: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="")] = ()
@@ -40,6 +43,8 @@ class ModelOptions:
     """Unit scale for each channel (over the training cases), for each case, or not at all."""
     layout: Annotated[Literal["pre-norm", "post-norm", "plain", "released"] | None, AS_PRESET] = None
     """Where a block's norms are."""
+    norm: Annotated[Literal["layer", "batch"] | None, AS_PRESET] = None
+    """What they are over: the features of a step, or all steps of a batch."""
     mixer: Annotated[Literal["mlp", "glu", "none"] | None, AS_PRESET] = None
     """What follows the cell in a block."""
     pool: Annotated[Literal["mean", "last", "mean-max-std", "attention", "logits"] | None, AS_PRESET] = None
@@ -93,9 +98,10 @@ class Train:
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
     """The run's folder; runs/NAME if not given."""
-    preset: Literal["default", "released"] = "default"
-    """Where to start: settings that do well on most data, or the code released with the paper, with the paper's choice of
-    sizes where it has one for this data set."""
+    preset: Annotated[str, tyro.conf.arg(metavar="PRESET")] = "default"
+    """Where to start: default, settings that do well on most data; released, the code released with the paper, with the
+    paper's choice of sizes where it has one for this data set; or paper:ARCHITECTURE:DATASET, the configuration that a row
+    of its tables comes from, as in paper:s5:EthanolConcentration."""
     model: Annotated[ModelOptions, tyro.conf.arg(name="")] = ModelOptions()
     training: Annotated[TrainingOptions, tyro.conf.arg(name="")] = TrainingOptions()
     split: Literal["source", "paper", "random"] = "source"

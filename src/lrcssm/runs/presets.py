@@ -4,63 +4,76 @@ import json
 from typing import Any
 
 from ..data import Dataset
-from ..models import ModelConfig, released
+from ..experiments.published import DATASETS, Published, configured, published
+from ..models import ARCHITECTURES, ModelConfig
 from ..models.automatic import automatic_cell_options, automatic_patch
 from ..training import TrainingConfig
 from . import ModelOptions, TrainingOptions, given
-
-PAPER = {
-    "Heartbeat": (1e-3, 64, 64, 4),
-    "SelfRegulationSCP1": (1e-3, 64, 16, 2),
-    "SelfRegulationSCP2": (1e-3, 128, 64, 2),
-    "EthanolConcentration": (1e-4, 128, 16, 2),
-    "MotorImagery": (1e-4, 16, 16, 4),
-    "EigenWorms": (1e-4, 64, 16, 4),
-}
-"""The paper's learning rate, width, state and depth for its data sets; for others those of its ablations are taken."""
 
 
 def configure(
     preset: str, data: Dataset, model: ModelOptions, training: TrainingOptions, seed: int
 ) -> tuple[ModelConfig, TrainingConfig]:
     """The preset with what the user gave in place of its own."""
-    sizes: dict[str, Any] = {"input_dim": data.series[0].shape[1], "output_dim": outputs(data), "task": data.task}
-    steps = max(len(one) for one in data.series)
     mine = given(model)
     if "include_time" in mine:
         mine["time"] = mine.pop("include_time")
     options = parse_options(mine.pop("cell_options", ()))
-    if preset == "released":
-        rate, width, state, depth = PAPER.get(data.name, (1e-4, 64, 64, 6))
-        base = released(**sizes, width=width, state=state, depth=depth)
-        each: dict[str, Any] = {
-            "steps": 15_000, "batch": 4, "learning_rate": rate, "schedule": "constant", "warmup": 0.0,
-            "weight_decay": 0.0, "clip": 1.0, "ema": 0.0, "check_every": 100,
-        }  # fmt: skip
-        own = dict(base.cell_options)
-        if mine.get("cell", "LRC") != "LRC":
-            own = {}
-    else:
-        patch = mine.get("patch", automatic_patch(steps))
-        base = ModelConfig(
-            **sizes,
-            width=64,
-            state=64,
-            depth=2,
-            patch=patch,
-            layout="plain",
-            dropout=0.1,
-            pool="mean-max-std",
-            bidirectional=True,
+    architecture = mine.pop("architecture", None)
+    if preset == "default":
+        fields, each = _default(data, architecture, mine)
+    elif architecture is not None:
+        raise ValueError(
+            f"--architecture {architecture} was given with --preset {preset}, which has its own; give one."
         )
-        own = automatic_cell_options(mine.get("cell", "LRC"), -(-steps // patch), data.times is not None)
-        each = {
-            "steps": 1000, "batch": 16, "learning_rate": 3e-3, "label_smoothing": 0.1 if data.classes else 0.0,
-            "check_every": 50,
-        }  # fmt: skip
-    config = base.replace(**mine, cell_options=own | options)
+    else:
+        fields, each = _paper(preset, data)
+    # Options of one cell mean nothing to another.
+    own = {} if mine.get("cell", fields["cell"]) != fields["cell"] else dict(fields.pop("cell_options", {}))
+    size = {"input_dim": data.series[0].shape[1], "output_dim": outputs(data), "task": data.task}
+    whole: dict[str, Any] = fields | mine | size | {"cell_options": own | options}
+    config = ModelConfig(**whole)
     chosen: dict[str, Any] = each | given(training) | {"seed": seed}
     return config, TrainingConfig(**chosen)
+
+
+def _default(data: Dataset, architecture: str | None, mine: dict[str, Any]) -> Published:
+    """What does well on most data; of a named architecture its block."""
+    if architecture is not None and architecture not in ARCHITECTURES:
+        raise ValueError(f"--architecture got {architecture!r}; give one of {', '.join(ARCHITECTURES)}.")
+    steps = max(len(one) for one in data.series)
+    fields = {
+        "cell": "LRC", "width": 64, "state": 64, "depth": 2, "patch": automatic_patch(steps), "layout": "plain",
+        "dropout": 0.1, "pool": "mean-max-std", "bidirectional": True,
+    } | ARCHITECTURES[architecture or "lrcssm"]  # fmt: skip
+    fields["cell"] = mine.get("cell", fields["cell"])
+    length = -(-steps // mine.get("patch", fields["patch"]))
+    automatic = automatic_cell_options(fields["cell"], length, data.times is not None)
+    fields["cell_options"] = automatic | (fields.get("cell_options", {}) if "cell" not in mine else {})
+    training = {
+        "steps": 1000, "batch": 16, "learning_rate": 3e-3, "label_smoothing": 0.1 if data.classes else 0.0,
+        "check_every": 50,
+    }  # fmt: skip
+    return Published(fields, training)
+
+
+def _paper(preset: str, data: Dataset) -> Published:
+    """What the paper's tables come from: `released` or `paper:ARCHITECTURE[:DATASET]`."""
+    kind, *names = ["paper", "lrcssm"] if preset == "released" else preset.split(":")
+    if kind != "paper" or not 1 <= len(names) <= 2:
+        raise ValueError(
+            f"--preset got {preset!r}; give default, released, or paper:ARCHITECTURE:DATASET as in "
+            "paper:s5:EthanolConcentration, without :DATASET for that of the data."
+        )
+    if preset == "released" and data.name not in _lrcssm_sets():
+        # The sizes of the paper's ablations, for data that it does not have.
+        fields, each = published("lrcssm", "Heart")
+        return Published(fields | {"depth": 6}, each | {"learning_rate": 1e-4})
+    return published(names[0], names[-1] if len(names) == 2 else data.name)
+
+
+def _lrcssm_sets() -> tuple[str, ...]:
+    return tuple(DATASETS[name] for name in configured("lrcssm"))
 
 
 def outputs(data: Dataset) -> int:

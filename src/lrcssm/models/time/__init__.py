@@ -7,8 +7,14 @@ from jaxtyping import PRNGKeyArray
 
 from ...cells import ALL
 from .base import Outcome as Outcome, Recurrent as Recurrent, TimeLayer as TimeLayer
+from .convolution import Hyena as Hyena, S4DConvolution as S4DConvolution
+from .mamba import Mamba as Mamba
 
-LAYERS: dict[str, type[TimeLayer]] = {}
+LAYERS: dict[str, type[TimeLayer]] = {
+    "Hyena": Hyena,
+    "Mamba": Mamba,
+    "S4DConvolution": S4DConvolution,
+}
 """Every layer that is not a cell, by its name."""
 
 _NOT_OPTIONS = ("input_dim", "state_dim", "dtype", "key")

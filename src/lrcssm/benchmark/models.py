@@ -1,0 +1,220 @@
+"""A training step of every architecture at equal width, state, depth, batch and length; and how it grows with the length.
+
+Every architecture has the block that it was published with (`lrcssm.models.ARCHITECTURES`), the same linear encoder
+where it has one, and the head that comes from its pool. `released` is LrcSSM in the blocks of its released code.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..models import ARCHITECTURES, RELEASED, ModelConfig, SequenceModel, parameter_count
+from . import ModelsBenchmark, ScalingBenchmark
+from .layer import make_record, measuring, ratio, run_benchmark
+from .step import arguments, compiled, compiled_in, fresh_compilations, measured, megabytes, too_large
+from .table import doubts, number, print_table
+from .timing import environment, interleave
+
+CHOICES: dict[str, dict[str, Any]] = ARCHITECTURES | {"released": RELEASED}
+"""What can be measured: fields of `ModelConfig` by name."""
+REFERENCE = "lrcssm"
+TARGETS = {"s5": 1.0, "lru": 1.3, "linoss-im": 1.6, "linoss-imex": 1.6}
+"""What a step may take at most, as a multiple of LrcSSM's at the size of the longest of the paper's data sets."""
+TARGET_SIZE = {"length": 17984, "width": 64, "state": 16, "depth": 4, "batch": 4}
+
+# Seconds of rounds for each architecture.
+_BUDGET = 20.0
+# A short step, from which the time of a long one is guessed before it is compiled.
+_PROBE = 256
+
+
+def run(options: ModelsBenchmark) -> None:
+    """Measures what the options ask for, prints a table and writes the record."""
+    run_benchmark(options, measure, show, keep=not options.return_memory)
+
+
+def run_scaling(options: ScalingBenchmark) -> None:
+    """The same over several lengths, with the exponents of their growth."""
+    run_benchmark(options, measure_scaling, show_scaling, keep=not options.return_memory)
+
+
+def configuration(name: str, options: ModelsBenchmark | ScalingBenchmark) -> ModelConfig:
+    """An architecture at the sizes that were asked for."""
+    sizes = {
+        "input_dim": options.channels, "output_dim": options.classes, "width": options.width, "state": options.state,
+        "depth": options.depth, "encoder": "linear",
+    }  # fmt: skip
+    fields: dict[str, Any] = sizes | CHOICES[name]
+    return ModelConfig(**fields)
+
+
+def measure(options: ModelsBenchmark) -> dict[str, Any]:
+    """Measures what the options ask for.
+
+    **Returns:**
+
+    A record for JSON: `command`, `environment`, `options`, `dtype` and `rows`. Of a row, `step` is the time in
+    milliseconds, `to_lrcssm` its best over that of LrcSSM, `compile_s` what tracing and compiling took, and `memory_mb`
+    the arrays beyond the arguments in MB of 10⁶ bytes.
+    """
+    names, facts = _chosen(options.architectures), environment()
+    with measuring("--length, --width, --state or --batch") as say, fresh_compilations():
+        rows = _rows(names, options.length, options, say)
+    return make_record("lrcssm benchmark models", options, facts, rows) | {"dtype": jnp.result_type(float).name}
+
+
+def measure_scaling(options: ScalingBenchmark) -> dict[str, Any]:
+    """As `measure`, over several lengths; `exponents` holds for each architecture the slope of the logarithm of time and
+    of memory over that of the length, between its two longest measured lengths."""
+    names, facts, rows = _chosen(options.architectures), environment(), []
+    with measuring("--lengths, --width, --state or --batch") as say, fresh_compilations():
+        for length in sorted(set(options.lengths)):
+            ended = {row["architecture"] for row in rows if row["step"] is None}
+            found = _rows([name for name in names if name not in ended], length, options, say)
+            rows += found
+    more = {"dtype": jnp.result_type(float).name, "exponents": exponents(rows)}
+    return make_record("lrcssm benchmark scaling", options, facts, rows) | more
+
+
+def exponents(rows: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """For each architecture, how time and memory grow at the end of what was measured: as this power of the length."""
+    found = {}
+    for name in dict.fromkeys(row["architecture"] for row in rows):
+        times = [(row["length"], row["step"]["best_ms"]) for row in rows if row["architecture"] == name and row["step"]]
+        sizes = [(row["length"], row["memory_mb"]) for row in rows if row["architecture"] == name and row["memory_mb"]]
+        found[name] = {"time": _slope(times), "memory": _slope(sizes)}
+    return found
+
+
+def _slope(points: list[tuple[int, float]]) -> float | None:
+    if len(points) < 2:
+        return None
+    (t1, y1), (t2, y2) = sorted(points)[-2:]
+    return math.log(y2 / y1) / math.log(t2 / t1)
+
+
+def _chosen(asked: tuple[str, ...]) -> list[str]:
+    """The names to measure, LrcSSM first."""
+    for name in asked:
+        if name not in CHOICES and name != "all":
+            raise ValueError(f"--architectures got {name!r}; give all, or some of {', '.join(CHOICES)}.")
+    return [REFERENCE, *(name for name in CHOICES if name != REFERENCE and (name in asked or "all" in asked))]
+
+
+def _rows(names: list[str], length: int, options: Any, say: Any) -> list[dict[str, Any]]:
+    """One row for each architecture, all of them timed in turn."""
+    rows, thunks = {}, {}
+    for name in names:
+        say(f"{name}, T = {length:,}: compiling")
+        rows[name], thunk = _prepare(name, length, options)
+        if thunk is not None:
+            thunks[name] = thunk
+    timings = interleave(
+        thunks, rounds=options.rounds, budget=_BUDGET, compiled=True, say=lambda text: say(f"T = {length:,}: {text}")
+    )  # fmt: skip
+    for name, timing in timings.items():
+        rows[name]["step"] = measured(timing)
+    for row in rows.values():
+        row["to_lrcssm"] = ratio(row["step"], rows[REFERENCE]["step"]) if REFERENCE in rows else None
+    return list(rows.values())
+
+
+def _prepare(name: str, length: int, options: Any) -> tuple[dict[str, Any], Any]:
+    """A row without its time, and what is to be timed; or why it is not."""
+    row: dict[str, Any] = {
+        "architecture": name, "length": length, "parameters": None, "compile_s": None, "memory_mb": None, "step": None,
+        "to_lrcssm": None, "note": None,
+    }  # fmt: skip
+    try:
+        model = SequenceModel(configuration(name, options), jax.random.key(0))
+    except ImportError as error:
+        return row | {"note": f"not measured: {error}"}, None
+    row["parameters"] = parameter_count(model)
+    if length > _PROBE:
+        seconds = _probe(model, options.batch) * length / _PROBE
+        if seconds > options.limit:
+            return row | {"note": f"not measured, at least {seconds:.0f} s a step; raise --limit to have it"}, None
+    given = arguments(model, length, options.batch)
+    step, row["compile_s"] = compiled_in(given)
+    row["memory_mb"] = megabytes(step)
+    if note := too_large(row["memory_mb"]):
+        return row | {"note": note}, None
+    return row, lambda: step(*given)
+
+
+def _probe(model: SequenceModel, batch: int) -> float:
+    """The seconds of a short step."""
+    given = arguments(model, _PROBE, batch)
+    step = compiled(*given)
+    return interleave({"probe": lambda: step(*given)}, rounds=2)["probe"].best
+
+
+def show(record: dict[str, Any]) -> None:
+    """Prints a record as a table, with what its columns mean and whether the targets are met."""
+    options, facts, rows = record["options"], record["environment"], record["rows"]
+    print_table(
+        ["architecture<", "parameters", "comp.\ns", "MB", "step\nms", "to\nLrcSSM"],
+        [
+            [
+                row["architecture"], f"{row['parameters']:,}" if row["parameters"] else "–",
+                *map(number, (row["compile_s"], row["memory_mb"], (row["step"] or {}).get("best_ms"), row["to_lrcssm"])),
+            ]
+            for row in rows
+        ],
+        title=f"One training step at T = {options['length']:,}, batch {options['batch']}, width {options['width']}, "
+        f"state {options['state']}, depth {options['depth']}, {record['dtype']}; {facts['processor']}, "
+        f"{facts['cores']} cores",
+        notes=[*_notes(rows), *doubts(facts, _uneven(rows)), *_verdicts(rows, options)],
+    )  # fmt: skip
+
+
+def show_scaling(record: dict[str, Any]) -> None:
+    """Prints the time of a step at each length and how time and memory grow at the end."""
+    options, facts, rows = record["options"], record["environment"], record["rows"]
+    lengths = sorted(set(options["lengths"]))
+    times = {(row["architecture"], row["length"]): (row["step"] or {}).get("best_ms") for row in rows}
+    names = list(dict.fromkeys(row["architecture"] for row in rows))
+    print_table(
+        ["architecture<", *(f"T = {length:,}\nms" for length in lengths), "time\n~ T^", "memory\n~ T^"],
+        [
+            [
+                name, *(number(times.get((name, length))) for length in lengths),
+                *(number(record["exponents"][name][of]) for of in ("time", "memory")),
+            ]
+            for name in names
+        ],
+        title=f"One training step over the length, batch {options['batch']}, width {options['width']}, state "
+        f"{options['state']}, depth {options['depth']}, {record['dtype']}; {facts['processor']}, {facts['cores']} cores",
+        notes=[
+            *_notes(rows),
+            "The powers are those between the two longest lengths that were measured.",
+            *doubts(facts, _uneven(rows)),
+        ],
+    )  # fmt: skip
+
+
+def _notes(rows: list[dict[str, Any]]) -> list[str]:
+    return [
+        *(f"{row['architecture']} at T = {row['length']:,}: {row['note']}." for row in rows if row["note"]),
+        "Best times of several rounds, in turn. Comp.: tracing and compiling the step. MB: arrays beyond the arguments, as "
+        "planned by XLA.",
+    ]
+
+
+def _uneven(rows: list[dict[str, Any]]) -> list[str]:
+    return [
+        row["architecture"] for row in rows if row["step"] and row["step"]["median_ms"] > 1.5 * row["step"]["best_ms"]
+    ]
+
+
+def _verdicts(rows: list[dict[str, Any]], options: dict[str, Any]) -> list[str]:
+    if any(options[name] != size for name, size in TARGET_SIZE.items()):
+        return []
+    return [
+        f"{row['architecture']} takes {row['to_lrcssm']:.2f} times as long as LrcSSM: target {TARGETS[row['architecture']]:g}, "
+        + ("met." if row["to_lrcssm"] <= TARGETS[row["architecture"]] else "missed.")
+        for row in rows
+        if row["architecture"] in TARGETS and row["to_lrcssm"] is not None
+    ]

@@ -1,0 +1,65 @@
+"""How long a run will take, before it is started.
+
+The time of a training step goes to matrix products and to passes over the numbers between them, and the sizes say how
+many there are of both. That gives LrcSSM's; of the others it is multiplied by what they take compared with LrcSSM at
+equal sizes. `lrcssm benchmark train` and `lrcssm benchmark models` measure both; the numbers here are of a machine with
+two cores. Expect a factor of two either way.
+"""
+
+from typing import Any
+
+from ..data.problems import MULTIVARIATE
+from .jobs import Job
+from .published import DATASETS
+
+SPEED = 250e9
+"""Floating-point operations in a second, products only. With `OVERHEAD` it gives the twelve steps of
+`lrcssm benchmark train` to within 20 %."""
+OVERHEAD = 1.4e-8
+"""Seconds for each number that goes from one layer to the next, and twice for each state."""
+RELATIVE: dict[str, float] = {}
+"""The time of a step with another cell at the same sizes, over that of LrcSSM; 1 where nothing is said."""
+
+
+def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
+    """An estimate for one training step of a model's configuration."""
+    width, state, depth, cell = model["width"], model["state"], model["depth"], model["cell"]
+    options = model["cell_options"]
+    if cell in ("NCDE", "NRDE", "LogNCDE"):
+        return batch * _controlled(model, options, length) / SPEED
+    tokens = batch * -(-length // model["patch"])
+    products = depth * (3 * width * state + 2 * width**2) + 2 * width**2 + width * model["input_dim"]
+    elements = depth * (width + 2 * state)
+    expanded = 1.0
+    if cell in ("S6", "S4D", "LiquidS4", "Mamba"):  # states for each feature
+        expanded = options.get("expand", 2) if cell == "Mamba" else 1.0
+        elements += depth * width * expanded * state
+    work = 6 * tokens * products * expanded / SPEED + tokens * elements * OVERHEAD
+    if cell == "Transformer":
+        work += 6 * batch * length**2 * width / SPEED
+    return work * RELATIVE.get(cell, 1.0)
+
+
+def _controlled(model: dict[str, Any], options: dict[str, Any], length: int) -> float:
+    """Operations for one sequence: two evaluations of the vector field in each of the solver's steps, forward and back; with
+    brackets one more derivative for each channel."""
+    width, channels = options.get("vf_width", 64), model["input_dim"] + int(model["time"])
+    field = options.get("vf_depth", 3) * width**2 + width * model["state"] * channels
+    brackets = channels if model["cell"] == "LogNCDE" and options.get("depth", 2) == 2 else 1
+    return 6 * 2 * 2 * max(500, 1 + length // options.get("step", 1)) * field * brackets
+
+
+def seconds(job: Job) -> float:
+    """An estimate for a whole run, without its looks at the validation data and compilation."""
+    if job.model is None:
+        return 60.0
+    length = MULTIVARIATE[DATASETS[job.dataset]].length
+    return job.training["steps"] * seconds_per_step(job.model, length, job.training["batch"]) + 20.0
+
+
+def in_words(seconds: float) -> str:
+    """A duration as people say it."""
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"

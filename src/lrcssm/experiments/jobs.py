@@ -1,0 +1,184 @@
+"""One training run of a table: what it is, under which name its result is kept, and how it is run.
+
+Two protocols. `clean`: full test sets, all channels, a seed varies the split and the model. `published`: for the models
+that the paper trained with its own code, what that code does: the first channel of Ethanol and Motor is left out, so are
+the validation and test cases of the last incomplete batch, and all seeds begin from the same weights.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import pathlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from ..data import Cases, Dataset, paper_parts
+from ..data.problems import MULTIVARIATE
+from ..engine import Solver
+from ..files import save
+from ..models import ARCHITECTURES, ModelConfig, SequenceModel
+from ..runs.folder import Folder
+from ..training import TrainingConfig, evaluate, fit
+from .published import DATASETS, published
+from .tables import ABLATION, MINIROCKET, Row, Table
+
+Protocol = Literal["clean", "published"]
+LACKS_A_CHANNEL = ("Ethanol", "Motor")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A run: the row and column of a table that it counts for, and everything that decides on its result."""
+
+    row: str
+    dataset: str
+    seed: int
+    protocol: Protocol
+    quirks: bool
+    model: dict[str, Any] | None
+    training: dict[str, Any]
+    solver: str
+
+    def identity(self, data: Dataset) -> str:
+        """A name for the result: the same for the same model, training, protocol, seed and data, whatever the table."""
+        facts = [self.dataset, self.seed, self.quirks, self.model, self.training, self.solver, fingerprint(data)]
+        text = json.dumps(facts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make_job(
+    table: Table, row: str, dataset: str, seed: int, protocol: Protocol, changes: dict[str, Any], solver: str
+) -> Job:
+    """The run of a row for a data set; `ValueError` says why there is none.
+
+    **Arguments:**
+
+    - `changes`: fields of `TrainingConfig` that the user wants otherwise, such as fewer `steps`.
+    """
+    entry = table.rows[row]
+    if entry.architecture is None:
+        raise ValueError(f"{row} is not a model")
+    if entry.architecture == MINIROCKET:
+        return Job(row, dataset, seed, protocol, False, None, {}, "none")
+    fields, training = _fields(table, entry, dataset)
+    quirks = protocol == "published" and fields.get("layout") == "released"
+    model_seed = 0 if quirks else seed
+    size = MULTIVARIATE[DATASETS[dataset]]
+    channels = size.channels - (1 if quirks and dataset in LACKS_A_CHANNEL else 0)
+    config = ModelConfig(input_dim=channels, output_dim=size.classes, **fields)
+    chosen: dict[str, Any] = training | changes | {"seed": model_seed}
+    return Job(
+        row, dataset, seed, protocol, quirks, json.loads(config.to_json()),
+        dataclasses.asdict(TrainingConfig(**chosen)), solver,
+    )  # fmt: skip
+
+
+def _fields(table: Table, entry: Row, dataset: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    if dataset not in DATASETS:
+        raise ValueError(f"there is no data set {dataset!r}")
+    assert entry.architecture is not None
+    if table.tuned:
+        fields, training = published(entry.architecture, dataset)
+        return fields | entry.changes, training
+    fields, training = published("lrcssm", "SCP1")
+    cell = ARCHITECTURES[entry.architecture]
+    if cell["cell"] not in ("LRC", "STC"):
+        fields = fields | {"cell_options": {}}
+    return fields | ABLATION | cell | entry.changes, training | {"learning_rate": 1e-4}
+
+
+def fingerprint(data: Dataset) -> str:
+    """Of the values and targets of a data set."""
+    found = hashlib.sha256()
+    for one in data.series:
+        found.update(np.ascontiguousarray(one, np.float32).tobytes())
+    if data.targets is not None:
+        found.update(np.ascontiguousarray(data.targets).tobytes())
+    return found.hexdigest()[:16]
+
+
+def cases_of(job: Job, data: Dataset) -> tuple[Cases, Cases, Cases]:
+    """Training, validation and test cases, with the quirks of the paper's code if the protocol has them."""
+    split = paper_parts(data, job.seed)  # by the values of all channels
+    if job.quirks and job.dataset in LACKS_A_CHANNEL:
+        data = dataclasses.replace(data, series=tuple(one[:, 1:] for one in data.series), channel_names=None)
+    train, validation, test = data.parts(split=split)
+    if job.quirks:
+        validation, test = (part.take(np.arange(len(part) // 4 * 4)) for part in (validation, test))
+    return train, validation, test
+
+
+def run_job(
+    job: Job, data: Dataset, folder: Folder, solver: Solver, tick: Callable[[int], None] = lambda step: None
+) -> dict[str, Any]:
+    """Runs a job, or goes on with it where it was interrupted, and writes its result."""
+    from ..benchmark.timing import environment
+
+    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.write_json("job.json", dataclasses.asdict(job))
+    train, validation, test = cases_of(job, data)
+    start = time.perf_counter()
+    if job.model is None:
+        found = minirocket(train, test, job.seed)
+    else:
+        config = ModelConfig.from_json(json.dumps(job.model))
+        model = SequenceModel(config, jax.random.key(job.training["seed"])).with_statistics(*train.statistics())
+        fitted = fit(
+            model, train, validation, TrainingConfig(**job.training), solver=solver, tick=tick,
+            checkpoint=folder.checkpoint, resume=True,
+        )  # fmt: skip
+        save(folder.model, fitted.model)
+        folder.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in fitted.history))
+        last = fitted.history[-1]
+        found = {
+            "validation": fitted.score, "test": evaluate(fitted.model, test)["accuracy"], "best_step": fitted.step,
+            "steps": last.step, "training_seconds": last.seconds,
+            "iterations": float(np.mean([epoch.iterations for epoch in fitted.history])),
+        }  # fmt: skip
+    result = found | {
+        "train_cases": len(train), "test_cases": len(test), "seconds": time.perf_counter() - start,
+        "environment": environment(),
+    }  # fmt: skip
+    folder.write_json("result.json", result)
+    for name in (folder.checkpoint, pathlib.Path(f"{folder.checkpoint}.previous")):
+        name.unlink(missing_ok=True)
+    return result
+
+
+def minirocket(train: Cases, test: Cases, seed: int) -> dict[str, Any]:
+    """Test accuracy of MiniRocket with a ridge classifier (Dempster et al. 2021), trained on the training part alone."""
+    try:
+        from aeon.classification.convolution_based import (  # pyright: ignore[reportMissingImports]
+            MiniRocketClassifier,
+        )
+    except ImportError as error:
+        raise ImportError('MiniRocket needs aeon: pip install "lrcssm[uea]".') from error
+    stacked = lambda cases: np.stack([one.T for one in cases.series]).astype(np.float32)
+    model = MiniRocketClassifier(random_state=seed)
+    model.fit(stacked(train), np.asarray(train.targets))
+    found = model.predict(stacked(test))
+    return {"test": float(np.mean(found == np.asarray(test.targets)))}
+
+
+@contextlib.contextmanager
+def alone(folder: Folder) -> Iterator[bool]:
+    """Whether no other process works in this folder; while this one does, no other will. The system forgets the claim of
+    a process that is killed."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield True
+        return
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with open(folder.file("lock"), "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True

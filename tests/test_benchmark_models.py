@@ -1,0 +1,88 @@
+"""The benchmark of architectures at sizes where it takes no time."""
+
+import json
+
+import jax
+import pytest
+
+from lrcssm import cli
+from lrcssm.benchmark import ModelsBenchmark, ScalingBenchmark, models, step
+from lrcssm.models import ARCHITECTURES
+
+SIZES = "--width 5 --state 4 --depth 1 --batch 2 --channels 2 --classes 2 --rounds 2"
+
+
+@pytest.fixture(autouse=True)
+def defaults():
+    """A training step needs JAX's own promotion, which Optax relies on."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def test_models(capsys, tmp_path):
+    path = tmp_path / "record.json"
+    words = f"benchmark models --architectures lru --length 12 {SIZES} --json"
+    assert cli.main([*words.split(), str(path)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "One training step at T = 12, batch 2, width 5, state 4, depth 1, float32" in out and "target" not in out
+    record = json.loads(path.read_text())
+    lrc, lru = record["rows"]
+    assert (lrc["architecture"], lru["architecture"]) == ("lrcssm", "lru")
+    assert lrc["to_lrcssm"] == 1 and lru["to_lrcssm"] == pytest.approx(lru["step"]["best_ms"] / lrc["step"]["best_ms"])
+    for row in record["rows"]:
+        assert row["note"] is None and row["parameters"] > 0 and row["compile_s"] > 0 and row["memory_mb"] > 0
+        assert row["step"]["rounds"] == 2
+
+
+def test_scaling(capsys, tmp_path, monkeypatch):
+    """What does not fit at one length is not tried at longer ones."""
+    path = tmp_path / "record.json"
+    monkeypatch.setattr(models, "too_large", lambda planned: "not measured, it is too large" if planned > limit else None)
+    limit = 1e9
+    words = f"benchmark scaling --architectures lrcssm --lengths 16 8 {SIZES} --json"
+    assert cli.main([*words.split(), str(path)]) == 0
+    record = json.loads(path.read_text())
+    assert [row["length"] for row in record["rows"]] == [8, 16]
+    short, long = record["rows"]
+    found = record["exponents"]["lrcssm"]
+    assert found["time"] == pytest.approx(models._slope([(8, short["step"]["best_ms"]), (16, long["step"]["best_ms"])]))
+    assert "~ T^" in capsys.readouterr().out
+    limit = 0
+    (row,) = models.measure_scaling(ScalingBenchmark(
+        architectures=("lrcssm",), lengths=(8, 16), width=5, state=4, depth=1, rounds=1,
+    ))["rows"]  # fmt: skip
+    assert row["note"] == "not measured, it is too large" and row["step"] is None
+
+
+def test_what_would_take_too_long_is_not_compiled(monkeypatch):
+    monkeypatch.setattr(models, "_PROBE", 4)
+    monkeypatch.setattr(models, "compiled_in", lambda given: pytest.fail("it was compiled"))
+    options = ModelsBenchmark(architectures=("lrcssm",), length=8, width=5, state=4, depth=1, rounds=1, limit=1e-9)
+    (row,) = models.measure(options)["rows"]
+    assert row["note"].startswith("not measured, at least") and row["step"] is None
+
+
+def test_slopes_and_verdicts():
+    assert models._slope([(1000, 3.0), (2000, 12.0), (500, 99.0)]) == pytest.approx(2)
+    assert models._slope([(1000, 3.0)]) is None
+    rows = [{"architecture": "s5", "to_lrcssm": 1.01}, {"architecture": "lru", "to_lrcssm": 1.2}]
+    worst, best = models._verdicts(rows, dict(models.TARGET_SIZE))
+    assert worst == "s5 takes 1.01 times as long as LrcSSM: target 1, missed." and best.endswith("target 1.3, met.")
+    assert models._verdicts(rows, models.TARGET_SIZE | {"batch": 8}) == []
+
+
+def test_every_architecture_can_be_measured():
+    options = ModelsBenchmark(width=6, state=4, depth=2)
+    for name in (*ARCHITECTURES, "released"):
+        assert models.configuration(name, options).cell == (ARCHITECTURES.get(name) or ARCHITECTURES["lrcssm"])["cell"]
+    assert step.too_large(None) is None and "it needs" in str(step.too_large(1e12))
+
+
+@pytest.mark.parametrize("wrong", [{"architectures": ()}, {"length": 0}, {"rounds": 0}])
+def test_options_are_checked(wrong):
+    with pytest.raises(ValueError, match=f"--{next(iter(wrong))} got"):
+        ModelsBenchmark(**wrong)
+    with pytest.raises(ValueError, match="--architectures got 'S5'; give all, or some of lrcssm, "):
+        models.measure(ModelsBenchmark(architectures=("S5",)))
+    with pytest.raises(ValueError, match="--lengths got 0"):
+        ScalingBenchmark(lengths=(0,))

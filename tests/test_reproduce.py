@@ -1,0 +1,180 @@
+"""`lrcssm reproduce`: the runs of a table, on a small set that stands for the paper's."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from lrcssm import cli
+from lrcssm.data import SEEDS, Dataset
+from lrcssm.data.problems import MULTIVARIATE
+from lrcssm.experiments import Reproduce, cost, jobs, reproduce
+from lrcssm.experiments.published import DATASETS
+from lrcssm.experiments.tables import TABLES
+from lrcssm.runs.folder import Folder
+
+STEPS = 4
+
+
+@pytest.fixture(autouse=True)
+def defaults():
+    """As users have it: data and models in single precision."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.fixture
+def scp1(monkeypatch):
+    """41 cases of 12 steps in place of SelfRegulationSCP1, which has as many channels and classes; others are missing."""
+    rng = np.random.default_rng(0)
+    series = tuple(rng.normal(size=(12, 6)).astype(np.float32) for _ in range(41))
+    data = Dataset("SelfRegulationSCP1", series, targets=np.arange(41) % 2, classes=("a", "b"))
+
+    def load(name, directory=None):
+        if name != "SelfRegulationSCP1":
+            raise FileNotFoundError(name)
+        return data
+
+    monkeypatch.setattr(reproduce, "load", load)
+    return data
+
+
+def words(store, *more):
+    base = ["reproduce", "table1", "--datasets", "SCP1", "--models", "LrcSSM", "--seeds", "2345", "3456"]
+    return [*base, "--steps", str(STEPS), "--store", str(store), *more]
+
+
+def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, monkeypatch):
+    assert cli.main(words(tmp_path)) == 0
+    out, err = capsys.readouterr()
+    assert "85.2 ± 2.1" in out and "2/2" in out and "4 steps, where the published runs had up to 15,000" in out
+    assert "0 of 2 runs are there; 2 to go" in err and "2/2 LrcSSM, SCP1, seed 3456:" in err
+    results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/result.json"))]
+    assert [result["test_cases"] for result in results] == [7, 7] and results[0]["steps"] == STEPS
+    assert not list(tmp_path.glob("*/checkpoint*"))
+
+    monkeypatch.setattr(reproduce, "run_job", lambda *args: pytest.fail("a finished run was run again"))
+    assert cli.main(words(tmp_path, "--json")) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert cell["ours"][0] == pytest.approx(100 * np.mean([result["test"] for result in results]))
+    assert cell["ours"][1] == pytest.approx(100 * np.std([result["test"] for result in results]))
+    assert (cell["published"], cell["runs"], cell["of"]) == ([85.2, 2.1], 2, 2)
+
+
+def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(scp1, tmp_path):
+    job = jobs.make_job(TABLES["table1"], "LrcSSM", "SCP1", 2345, "clean", {"steps": STEPS, "check_every": 2}, "auto")
+    whole = jobs.run_job(job, scp1, Folder(tmp_path / "whole"), reproduce.SOLVERS["auto"])
+
+    def stop(step):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run_job(job, scp1, Folder(tmp_path / "cut"), reproduce.SOLVERS["auto"], stop)
+    cut = jobs.run_job(job, scp1, Folder(tmp_path / "cut"), reproduce.SOLVERS["auto"])
+    assert (cut["test"], cut["validation"], cut["best_step"]) == (whole["test"], whole["validation"], whole["best_step"])
+    assert (tmp_path / "cut" / "model.lrcssm").read_bytes() == (tmp_path / "whole" / "model.lrcssm").read_bytes()
+
+
+def test_identity(scp1):
+    def name(data=scp1, row="LrcSSM", table="table1", seed=2345, protocol="clean", **changes):
+        return jobs.make_job(TABLES[table], row, "SCP1", seed, protocol, changes, "auto").identity(data)
+
+    assert name() == name()
+    series = (scp1.series[0] + 1, *scp1.series[1:])
+    others = [
+        name(seed=3456), name(steps=5), name(protocol="published"), name(table="nonlinear"), name(row="S5"),
+        name(dataclasses.replace(scp1, series=series)), name(dataclasses.replace(scp1, targets=1 - scp1.targets)),
+    ]  # fmt: skip
+    assert len({name(), *others}) == 8
+    # The same model in two tables is one run.
+    assert name(table="nonlinear") == name(table="stc") == name(table="complex", row="real")
+
+
+def test_quirks_of_the_published_protocol(scp1):
+    def made(dataset, protocol, row="LrcSSM"):
+        return jobs.make_job(TABLES["table1"], row, dataset, 3456, protocol, {}, "auto")
+
+    clean, quirky = made("SCP1", "clean"), made("SCP1", "published")
+    assert [len(part) for part in jobs.cases_of(clean, scp1)] == [28, 6, 7]
+    assert [len(part) for part in jobs.cases_of(quirky, scp1)] == [28, 4, 4]
+    assert (clean.training["seed"], quirky.training["seed"]) == (3456, 0)
+    clean, quirky = made("Ethanol", "clean"), made("Ethanol", "published")
+    assert clean.model is not None and quirky.model is not None
+    assert (clean.model["input_dim"], quirky.model["input_dim"]) == (3, 2)
+    data = dataclasses.replace(scp1, series=tuple(one[:, :3] for one in scp1.series))
+    np.testing.assert_array_equal(jobs.cases_of(quirky, data)[0].series[0], jobs.cases_of(clean, data)[0].series[0][:, 1:])
+    assert not made("SCP1", "published", "S5").quirks
+
+
+def test_every_run_of_every_table_can_be_planned(capsys):
+    for name, table in TABLES.items():
+        if table.instead is None and name != "ppg":
+            found, refused = reproduce.plan(Reproduce(table=name))
+            assert {job.row for job in found} | {row for row, _ in refused} == set(table.rows)
+            assert all(cost.seconds(job) > 0 for job in found)
+            assert {job.seed for job in found} == set(SEEDS)
+    assert cli.main(["reproduce", "table1", "--plan"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Transformer, Worms: cannot be run: The paper's tables have no configuration of transformer" in out
+    assert "runs, about" in out
+    assert cli.main(["reproduce", "table1", "--plan", "--json", "--models", "LrcSSM"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 6
+
+
+def test_data_that_is_not_there(scp1, tmp_path, capsys):
+    assert cli.main([*words(tmp_path, "--show")[:3], "Worms", *words(tmp_path, "--show")[4:]]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "EigenWorms is not there" in out and "0/2" in out and "90.6 ± 1.4" in out
+
+
+def test_another_process_is_at_it(tmp_path):
+    folder = Folder(tmp_path / "run")
+    with jobs.alone(folder) as first, jobs.alone(folder) as second:
+        assert first and not second
+    with jobs.alone(folder) as again:
+        assert again
+
+
+def test_tables_are_complete(capsys):
+    """Every average that the paper prints beside a row is that of its numbers."""
+    averages = {
+        "table1": {"NRDE": 60.2, "NCDE": 55.5, "Log-NCDE": 64.4, "LRU": 61.8, "S5": 63.1, "Mamba": 58.6, "S6": 62.0,
+                   "LinOSS-IMEX": 65.0, "LinOSS-IM": 67.8, "Transformer": 59.0, "RFormer": 64.5, "LrcSSM": 66.3},
+        "nonlinear": {"MguSSM": 63.2, "GruSSM": 63.1, "LstmSSM": 62.34, "LrcSSM": 65.4},
+        "stc": {"StcSSM": 63.4}, "dense": {"dense": 63.3}, "dependence": {"A(u) b(x,u)": 65.0, "A(u) b(u)": 63.8},
+        "complex": {"g, k": 64.6, "g, k, a": 65.4, "g, k, a, b": 66.2},
+    }  # fmt: skip
+    for table, rows in averages.items():
+        for row, average in rows.items():
+            scores = [score[0] for score in TABLES[table].rows[row].published.values() if not isinstance(score, str)]
+            assert np.mean(scores) == pytest.approx(average, abs=0.06), (table, row)
+    assert set(MULTIVARIATE) >= {name for short, name in DATASETS.items() if short != "PPG"}
+    for name, table in TABLES.items():
+        if table.instead is not None:
+            assert cli.main(["reproduce", name]) == 0
+            assert f"Ours: {table.instead}" in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["reproduce"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in TABLES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table9"], "There is no table 'table9'; give one of table1, "),
+        (["table1", "--models", "LSTM"], "--models got 'LSTM'; this table has NRDE, "),
+        (["table1", "--datasets", "SCP3"], "--datasets got 'SCP3'; this table has Heart, SCP1"),
+    ],
+)
+def test_mistakes(capsys, arguments, sentence):
+    assert cli.main(["reproduce", *arguments]) != 0
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+def test_durations():
+    assert [cost.in_words(seconds) for seconds in (5.0, 150.0, 5400.0, 40000.0, 3e5)] == [
+        "5 seconds", "2.5 minutes", "90 minutes", "11 hours", "3.5 days",
+    ]  # fmt: skip
