@@ -1,4 +1,5 @@
-"""The command line: `lrcssm train`, `evaluate`, `predict`, `data`, `benchmark`, `info` and `lrcssm --version`.
+"""The command line: `lrcssm train`, `evaluate`, `predict`, `tune`, `data`, `reproduce`, `benchmark`, `info` and
+`lrcssm --version`.
 
 A command is a dataclass: its fields are the options, its docstrings their help, and its method `run` does the work. To
 add one, write it beside what it runs and name it in `COMMANDS`. Defining it must import nothing heavy; `run` may.
@@ -24,6 +25,7 @@ from .benchmark import CellsBenchmark, EngineBenchmark, ModelsBenchmark, Scaling
 from .experiments import Reproduce
 from .runs import Evaluate, Predict, Train
 from .runs.data import FetchData, ListData, ShowData
+from .tuning import Dashboard, Show, Start, Worker
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +63,13 @@ COMMANDS: dict[str, Any] = {
     "data": {"": "List, show and fetch data sets.", "list": ListData, "show": ShowData, "fetch": FetchData},
     "info": Info,
     "reproduce": Reproduce,
+    "tune": {
+        "": "Find good settings for a data set, with as many processes as there are.",
+        "start": Start,
+        "worker": Worker,
+        "show": Show,
+        "dashboard": Dashboard,
+    },
     "benchmark": {
         "": "Measure speed and memory.",
         "engine": EngineBenchmark,
@@ -72,7 +81,7 @@ COMMANDS: dict[str, Any] = {
 }
 """The commands by name; a dict is a group of them, described under the empty name."""
 
-EXTRAS = {"torch": "bench"}
+EXTRAS = {"torch": "bench", "optuna": "tune", "optuna_dashboard": "tune"}
 """Which extra installs a module that may be missing."""
 
 

@@ -16,7 +16,7 @@ class Reproduce:
     """Run what a table of the paper needs, as far as it has not been run, and print it with the published numbers."""
 
     table: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TABLE]")] = None
-    """table1, nonlinear, stc, dense, dependence, complex, ppg, runtimes, iterations, grid or complexity; a list of them if
+    """table1, nonlinear, stc, dense, dependence, complex, equal, ppg, runtimes, iterations, grid or complexity; a list of them if
     not given."""
     datasets: tuple[str, ...] = ("all",)
     """Heart, SCP1, SCP2, Ethanol, Motor, Worms, or all."""

@@ -22,10 +22,11 @@ from ..data.problems import MULTIVARIATE
 from ..engine import Solver
 from ..files import save
 from ..models import ARCHITECTURES, ModelConfig, SequenceModel
+from ..models.automatic import default_fields
 from ..runs.folder import Folder
 from ..training import TrainingConfig, evaluate, fit
 from .published import DATASETS, published
-from .tables import ABLATION, MINIROCKET, Row, Table
+from .tables import ABLATION, EQUAL, MINIROCKET, Row, Table
 
 Protocol = Literal["clean", "published"]
 LACKS_A_CHANNEL = ("Ethanol", "Motor")
@@ -82,9 +83,14 @@ def _fields(table: Table, entry: Row, dataset: str) -> tuple[dict[str, Any], dic
     if dataset not in DATASETS:
         raise ValueError(f"there is no data set {dataset!r}")
     assert entry.architecture is not None
-    if table.tuned:
+    if table.sizes == "published":
         fields, training = published(entry.architecture, dataset)
         return fields | entry.changes, training
+    if table.sizes == "equal":
+        length = MULTIVARIATE[DATASETS[dataset]].length
+        patch = ARCHITECTURES[entry.architecture].get("patch", 8)
+        fields = default_fields(ARCHITECTURES, entry.architecture, length, False, patch=patch)
+        return fields | {"differences": dataset == "Ethanol"}, dict(EQUAL)
     fields, training = published("lrcssm", "SCP1")
     cell = ARCHITECTURES[entry.architecture]
     if cell["cell"] not in ("LRC", "STC"):

@@ -159,7 +159,7 @@ def _remarks(table, row, dataset, mine, found, failed, sets, reasons) -> list[st
         total, here = sets[dataset].total, len(sets[dataset])
         if total is not None and here < total:
             notes.append(f"{total - here} of {total} cases of the data are not there, all of them training cases")
-    if mine and mine[0][0].model is not None and table.tuned:
+    if mine and mine[0][0].model is not None and table.sizes == "published":
         steps, whole = mine[0][0].training["steps"], make_job(
             table, row, dataset, mine[0][0].seed, mine[0][0].protocol, {}, mine[0][0].solver
         ).training["steps"]  # fmt: skip

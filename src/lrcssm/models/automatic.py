@@ -1,5 +1,6 @@
 """Choices that follow from the data, for whoever does not want to make them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from .time import names, options_of
@@ -17,3 +18,24 @@ def automatic_cell_options(cell: str, steps: int, irregular: bool) -> dict[str, 
     known = options_of(cell) if cell in names() else ()
     options: dict[str, Any] = {"init": "spread", "max_time": float(max(steps, 2))} if "max_time" in known else {}
     return options | ({"integrator": "exponential"} if irregular and "integrator" in known else {})
+
+
+def default_fields(
+    architectures: Mapping[str, Mapping[str, Any]], architecture: str, length: int, irregular: bool, **given: Any
+) -> dict[str, Any]:
+    """Fields of `ModelConfig` that do well on most data, with the block of an architecture.
+
+    **Arguments:**
+
+    - `architectures`: `lrcssm.models.ARCHITECTURES`.
+    - `length`, `irregular`: steps of the longest series, and whether the time between them differs.
+    - `given`: `cell` and `patch`, where they are decided; the cell of an architecture has its options.
+    """
+    fields = {
+        "cell": "LRC", "width": 64, "state": 64, "depth": 2, "patch": automatic_patch(length), "layout": "plain",
+        "dropout": 0.1, "pool": "mean-max-std", "bidirectional": True,
+    } | dict(architectures[architecture])  # fmt: skip
+    own = {} if "cell" in given else fields.get("cell_options", {})
+    fields |= given
+    automatic = automatic_cell_options(fields["cell"], -(-length // fields["patch"]), irregular)
+    return fields | {"cell_options": automatic | own}

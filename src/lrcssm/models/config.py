@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from .signature import VIEWS
 from .time import names, options_of
 
 Task = Literal["classify", "regress", "per-step", "forecast"]
@@ -20,6 +21,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "activation": ("relu", "gelu", "silu", "tanh", "sigmoid", "identity"),
     "pool": ("mean", "last", "mean-max-std", "attention", "logits"),
 }
+_MAPPINGS = ("cell_options", "signature")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,9 @@ class ModelConfig:
     - `width`, `state`, `depth`: features between the layers, units of each cell, blocks.
     - `encoder`: of each step: `"mlp"` (linear, ReLU, linear), `"linear"` or `"none"`.
     - `patch`: how many steps become one before the encoder.
+    - `signature`: how a sequence becomes windows, each given by signatures of the path, before the encoder: `windows`, how
+        many; `level`, of the signatures (2 if not given); `view`, `"local"` (of each window), `"global"` (from the start
+        to its end) or `"both"`; `univariate`, of each channel together with time instead of all channels together.
     - `differences`: first differences of all channels as more channels.
     - `time`: the time since the start, from 0 to 1, as one more channel.
     - `standardise`: `"channel"`, by the mean and scale of each channel in the training data
@@ -72,6 +77,7 @@ class ModelConfig:
     depth: int = 4
     encoder: Literal["mlp", "linear", "none"] = "mlp"
     patch: int = 1
+    signature: Any = ()
     differences: bool = False
     time: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
@@ -85,10 +91,10 @@ class ModelConfig:
     pool: Pool = "mean"
 
     def __post_init__(self):
-        options = self.cell_options
-        if isinstance(options, Mapping):
-            options = options.items()
-        object.__setattr__(self, "cell_options", tuple(sorted((str(k), v) for k, v in options)))
+        for name in _MAPPINGS:
+            pairs = getattr(self, name)
+            pairs = pairs.items() if isinstance(pairs, Mapping) else pairs
+            object.__setattr__(self, name, tuple(sorted((str(k), v) for k, v in pairs)))
         for name, options in _CHOICES.items():
             if getattr(self, name) not in options:
                 given = getattr(self, name)
@@ -109,6 +115,8 @@ class ModelConfig:
             )
         if self.encoder == "none" and self.layout != "bare":
             raise ValueError(f'ModelConfig got encoder="none" with layout={self.layout!r}; it goes with layout="bare".')
+        if self.signature:
+            self._check_signature()
         if self.cell not in names():
             raise ValueError(f"ModelConfig got cell={self.cell!r}; give one of {', '.join(names())}.")
         known = options_of(self.cell)
@@ -116,13 +124,47 @@ class ModelConfig:
             if name not in known:
                 raise ValueError(f"ModelConfig got cell_options with {name!r}; {self.cell} has {', '.join(known)}.")
 
+    def _check_signature(self):
+        given = dict(self.signature)
+        known = {"windows": None, "level": 2, "view": "both", "univariate": False}
+        if unknown := set(given) - set(known):
+            raise ValueError(
+                f"ModelConfig got a signature with {', '.join(sorted(unknown))}; give some of {', '.join(known)}."
+            )
+        chosen = known | given
+        for name in ("windows", "level"):
+            if type(chosen[name]) is not int or chosen[name] < 1:
+                raise ValueError(
+                    f"ModelConfig got a signature with {name}={chosen[name]!r}; give a whole number of at least 1."
+                )
+        if chosen["view"] not in VIEWS:
+            raise ValueError(
+                f"ModelConfig got a signature with view={chosen['view']!r}; give one of {', '.join(VIEWS)}."
+            )
+        if type(chosen["univariate"]) is not bool:
+            raise ValueError(
+                f"ModelConfig got a signature with univariate={chosen['univariate']!r}; give true or false."
+            )
+        if self.patch > 1:
+            raise ValueError(
+                f"ModelConfig got a signature and patch={self.patch}; windows are patches, so give patch=1."
+            )
+        if self.task == "per-step":
+            raise ValueError('ModelConfig got a signature with task="per-step"; windows have outputs, but not steps.')
+        if chosen["univariate"] and self.time:
+            raise ValueError(
+                "ModelConfig got a univariate signature, which has the time, and time=True; give time=False."
+            )
+        object.__setattr__(self, "signature", tuple(sorted(chosen.items())))
+
     def replace(self, **changes: Any) -> "ModelConfig":
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
     def to_json(self) -> str:
         """All fields as a JSON object."""
-        return json.dumps(dataclasses.asdict(self) | {"cell_options": dict(self.cell_options)}, allow_nan=False)
+        mappings = {name: dict(getattr(self, name)) for name in _MAPPINGS}
+        return json.dumps(dataclasses.asdict(self) | mappings, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":

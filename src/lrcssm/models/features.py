@@ -1,4 +1,4 @@
-"""From the data to what the encoder sees: scaling, differences, time, patches."""
+"""From the data to what the encoder sees: scaling, differences, time, patches or signatures of windows."""
 
 from typing import Any
 
@@ -9,10 +9,16 @@ from jaxtyping import Array, Bool, Float
 
 from .config import ModelConfig
 from .layers import masked, moments
+from .signature import signature_size, valid_first, window_ends, window_signatures
 
 
 class Features(eqx.Module):
-    """`(time, ..., channels)` to `(time / patch, ..., features)`, with `dt` and mask of the new steps."""
+    """`(time, ..., channels)` to `(time / patch, ..., features)` or `(windows, ..., signatures)`, with `dt` and mask of the
+    new steps.
+
+    Windows share the valid steps of each sequence evenly, so all sequences that are long enough have the same number of
+    them; a shorter one has one for each step.
+    """
 
     mean: Float[Array, " channels"]
     scale: Float[Array, " channels"]
@@ -21,6 +27,7 @@ class Features(eqx.Module):
     differences: bool = eqx.field(static=True)
     time: bool = eqx.field(static=True)
     patch: int = eqx.field(static=True)
+    signature: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     size: int = eqx.field(static=True)
 
     def __init__(self, config: ModelConfig):
@@ -28,7 +35,12 @@ class Features(eqx.Module):
         self.difference = jnp.ones(config.input_dim)
         self.standardise, self.differences = config.standardise, config.differences
         self.time, self.patch = config.time, config.patch
-        self.size = config.patch * (config.input_dim * (2 if config.differences else 1) + int(config.time))
+        channels = config.input_dim * (2 if config.differences else 1) + int(config.time)
+        self.signature, self.size = config.signature, config.patch * channels
+        if self.signature:
+            how = dict(self.signature)
+            paths, each = (channels, 2) if how["univariate"] else (1, channels)
+            self.size = (2 if how["view"] == "both" else 1) * paths * signature_size(each, how["level"])
 
     def __call__(
         self,
@@ -47,6 +59,8 @@ class Features(eqx.Module):
             share = jnp.arange(x.shape[0], dtype=x.dtype) / x.shape[0]
             parts.append(jnp.broadcast_to(share.reshape(-1, *(1,) * (x.ndim - 1)), (*x.shape[:-1], 1)))
         x = masked(jnp.concatenate(parts, -1), mask)
+        if self.signature:
+            return self._signatures(x, dt, mask, **dict(self.signature))
         return x if self.patch == 1 else self._patches(x), self._step(dt, mask, x.shape[0]), self._valid(mask)
 
     def scaled(self, x: Array, mask: Array | None) -> Array:
@@ -66,6 +80,26 @@ class Features(eqx.Module):
         if self.standardise == "case":
             return x / jnp.sqrt(moments(x, mask)[1] + 1e-8)
         return x
+
+    def _signatures(self, x, dt, mask, *, windows, level, view, univariate):
+        passed = jnp.ones(x.shape[:-1], x.dtype) if dt is None else jnp.broadcast_to(dt, x.shape[:-1]).astype(x.dtype)
+        passed = jnp.cumsum(passed if mask is None else jnp.where(mask, passed, 0), 0)
+        path, seen = x, mask
+        if univariate:  # (time, ..., channels, time and channel)
+            share = passed / jnp.where(passed[-1] > 0, passed[-1], 1)
+            path = jnp.stack([jnp.broadcast_to(share[..., None], x.shape), x], -1)
+            seen = None if mask is None else jnp.broadcast_to(mask[..., None], x.shape)
+        tokens = window_signatures(path, windows=windows, level=level, view=view, mask=seen)
+        tokens = tokens.reshape(windows, *x.shape[1:-1], self.size)
+
+        passed, count = valid_first(passed[..., None], mask)
+        ends, valid = window_ends(x.shape[0], windows, count)
+        if dt is not None and jnp.ndim(dt):
+            # In the unit of one step's time, as for patches.
+            total = jnp.diff(jnp.take_along_axis(passed[..., 0], ends, 0), axis=0, prepend=0)
+            total = total * windows / jnp.maximum(count, windows).astype(x.dtype)
+            dt = jnp.where(valid, total, 1)
+        return tokens, dt, None if mask is None and x.shape[0] >= windows else valid
 
     def _patches(self, x):
         x = _pad(x, self.patch)

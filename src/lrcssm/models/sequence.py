@@ -1,6 +1,6 @@
 """`SequenceModel`: encoder, blocks, norm, head."""
 
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from ..cells.base import parameter_count as count_numbers
 from ..engine import Auto, Solver
 from .block import Block, Passed
+from .chunks import choose_chunk, run_chunks, very_long
 from .config import ModelConfig
 from .features import Features
-from .layers import MLP, Linear, moments, normalise
+from .layers import MLP, Linear, normalise
 from .pool import Pool, last_valid
 
 
@@ -69,11 +70,11 @@ class SequenceModel(eqx.Module):
         self.blocks = tuple(blocks)
         self.target_mean, self.target_scale = jnp.zeros(config.output_dim), jnp.ones(config.output_dim)
         self.pool = None
+        if config.task != "per-step":
+            self.pool = Pool("mean" if config.pool == "logits" else config.pool, width, keys[2])
         if config.pool == "logits":
             self.head = MLP(width, width, config.output_dim, "relu", keys[1], released=config.layout == "released")
         else:
-            if config.task != "per-step":
-                self.pool = Pool(config.pool, width, keys[2])
             self.head = Linear(width if self.pool is None else self.pool.size, config.output_dim, keys[1])
 
     def __call__(
@@ -86,6 +87,7 @@ class SequenceModel(eqx.Module):
         key: PRNGKeyArray | None = None,
         solver: Solver = Auto(),
         throw: bool = True,
+        chunk: int | Literal["auto"] | None = "auto",
     ) -> tuple[Float[Array, "*out"], ModelState]:
         """The outputs, and the state after the last step.
 
@@ -96,12 +98,19 @@ class SequenceModel(eqx.Module):
         - `dt`, `mask`: as for `lrcssm.solve`.
         - `key`: for dropout; without it there is none.
         - `solver`, `throw`: as for `lrcssm.solve`.
+        - `chunk`: how many steps (after patching) go through all blocks before the next ones, which are computed again in
+            the backward pass: memory then grows with the length over the chunk. `"auto"` does that for long inputs, `None`
+            never. Outputs and gradients are the same to rounding. A model that has to see all steps at once (one that is
+            bidirectional, say) cannot: of a very long input `"auto"` then keeps what is between its blocks, and computes
+            what is inside them again.
 
         **Returns:**
 
         `(..., outputs)`, or `(time, ..., outputs)` for `task="per-step"`; and a `ModelState`.
         """
-        outputs, state, _ = self.run(inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw)
+        outputs, state, _ = self.run(
+            inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw, chunk=chunk
+        )
         return outputs, state
 
     def run(
@@ -114,33 +123,71 @@ class SequenceModel(eqx.Module):
         key: PRNGKeyArray | None = None,
         solver: Solver = Auto(),
         throw: bool = True,
+        chunk: int | Literal["auto"] | None = "auto",
     ) -> tuple[Float[Array, "*out"], ModelState, tuple[Passed, ...]]:
         """As a call, with what each block leaves behind as well: its `solution`, and its `norm` gone on."""
         self._check(inputs, state)
         before = None if state is None else state.last
-        h, dt, valid = self.features(inputs, dt, mask, before)
-        h = h if self.encoder is None else self.encoder(h)
-        keys = [None] * len(self.blocks) if key is None else jax.random.split(key, len(self.blocks))
-        passed = []
-        for i, block in enumerate(self.blocks):
-            own = None if state is None else state.blocks[i]
-            h, left = block(h, state=own, dt=dt, mask=valid, key=keys[i], solver=solver, throw=throw)
-            passed.append(left)
-        last = None
-        if self.config.differences:
-            last = last_valid(inputs, mask)
-        end = ModelState(tuple(left.state for left in passed), last)
-        return self._output(h, valid), end, tuple(passed)
+        x, dt, valid = self.features(inputs, dt, mask, before)
+        keys = (None,) * len(self.blocks) if key is None else tuple(jax.random.split(key, len(self.blocks)))
+        states = (None,) * len(self.blocks) if state is None else state.blocks
+        how: dict[str, Any] = {"keys": keys, "solver": solver, "throw": throw}
+        size = choose_chunk(self, x, chunk, training=key is not None)
+        if size is None:
+            h, passed = self.stack(x, states, dt, valid, again=chunk == "auto" and very_long(self, x), **how)
+            known = self.unseen(x.shape[1:-1])
+            outputs = self.head(h) if known is None else self.conclude(self.look(known, h, valid))
+        else:
+            outputs, passed = run_chunks(self, x, states, dt, valid, size, **how)
+        last = last_valid(inputs, mask) if self.config.differences else None
+        return self._scaled(outputs), ModelState(tuple(left.state for left in passed), last), passed
 
-    def _output(self, h, mask):
+    def stack(
+        self,
+        x: Float[Array, "time *batch features"],
+        states: tuple[Any, ...],
+        dt: Any,
+        mask: Bool[Array, "time *batch"] | None,
+        *,
+        keys: tuple[PRNGKeyArray | None, ...],
+        solver: Solver,
+        throw: bool,
+        again: bool = False,
+    ) -> tuple[Float[Array, "time *batch width"], tuple[Passed, ...]]:
+        """Encoder and blocks, over some steps of what `features` gives. `again`: keep nothing of what is inside a block for
+        the backward pass, but compute it again."""
+        h = x if self.encoder is None else self.encoder(x)
+        passed = []
+        for block, state, key in zip(self.blocks, states, keys, strict=True):
+            call = eqx.filter_checkpoint(block) if again else block
+            h, left = call(h, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw)
+            passed.append(left)
         if self.config.layout == "pre-norm" and self.config.final_norm:
             h = normalise(h)
-        if self.config.pool == "logits" and self.config.task != "per-step":
-            assert isinstance(self.head, MLP)
+        return h, tuple(passed)
+
+    def unseen(self, batch: tuple[int, ...]) -> dict[str, Any] | None:
+        """What the pool knows before the first step; `None` if each step has its own output."""
+        return None if self.pool is None else self.pool.start(batch, self.target_mean.dtype)
+
+    def look(
+        self, known: dict[str, Any], h: Float[Array, "time *batch width"], mask: Bool[Array, "time *batch"] | None
+    ) -> dict[str, Any]:
+        """What the pool knows after some more steps."""
+        assert self.pool is not None
+        if self.config.pool == "logits":
             # The head's last map commutes with the mean over time, and has far less to do after it.
-            outputs = self.head.second(moments(self.head.hidden(h), mask)[0])
-        else:
-            outputs = self.head(h if self.pool is None else self.pool(h, mask))
+            assert isinstance(self.head, MLP)
+            h = self.head.hidden(h)
+        return self.pool.add(known, h, mask)
+
+    def conclude(self, known: dict[str, Any]) -> Float[Array, "*batch outputs"]:
+        """The outputs for a sequence, from what the pool knows of it."""
+        assert self.pool is not None
+        head = self.head.second if isinstance(self.head, MLP) else self.head
+        return head(self.pool.result(known))
+
+    def _scaled(self, outputs):
         if self.config.task == "classify":
             return outputs
         return outputs * lax.stop_gradient(self.target_scale) + lax.stop_gradient(self.target_mean)

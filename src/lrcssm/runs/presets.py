@@ -6,7 +6,7 @@ from typing import Any
 from ..data import Dataset
 from ..experiments.published import DATASETS, Published, configured, published
 from ..models import ARCHITECTURES, ModelConfig
-from ..models.automatic import automatic_cell_options, automatic_patch
+from ..models.automatic import default_fields
 from ..training import TrainingConfig
 from . import ModelOptions, TrainingOptions, given
 
@@ -41,15 +41,9 @@ def _default(data: Dataset, architecture: str | None, mine: dict[str, Any]) -> P
     """What does well on most data; of a named architecture its block."""
     if architecture is not None and architecture not in ARCHITECTURES:
         raise ValueError(f"--architecture got {architecture!r}; give one of {', '.join(ARCHITECTURES)}.")
-    steps = max(len(one) for one in data.series)
-    fields = {
-        "cell": "LRC", "width": 64, "state": 64, "depth": 2, "patch": automatic_patch(steps), "layout": "plain",
-        "dropout": 0.1, "pool": "mean-max-std", "bidirectional": True,
-    } | ARCHITECTURES[architecture or "lrcssm"]  # fmt: skip
-    fields["cell"] = mine.get("cell", fields["cell"])
-    length = -(-steps // mine.get("patch", fields["patch"]))
-    automatic = automatic_cell_options(fields["cell"], length, data.times is not None)
-    fields["cell_options"] = automatic | (fields.get("cell_options", {}) if "cell" not in mine else {})
+    length = max(len(one) for one in data.series)
+    decided = {name: mine[name] for name in ("cell", "patch") if name in mine}
+    fields = default_fields(ARCHITECTURES, architecture or "lrcssm", length, data.times is not None, **decided)
     training = {
         "steps": 1000, "batch": 16, "learning_rate": 3e-3, "label_smoothing": 0.1 if data.classes else 0.0,
         "check_every": 50,

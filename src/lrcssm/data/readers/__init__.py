@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ...files import FileError
 from ..dataset import Dataset
+from ..ppg import find_people, ppg_dalia
 from .arff import read_arff
 from .csv import read_csv
 from .folder import Reader, read_folder, suffix_of, together
@@ -36,13 +37,16 @@ def read(path: str | os.PathLike[str]) -> Dataset:
     **Arguments:**
 
     - `path`: a file that ends in `.ts`, `.arff`, `.npz` or `.csv`, the text formats also packed as `.gz`; or a folder with
-        files for training and test, with one file, or with a folder for each class. The documentation shows each.
+        files for training and test, with one file, or with a folder for each class; or that of PPG-DaLiA. The documentation
+        shows each.
 
     **Returns:**
 
     A `Dataset`. What cannot be read raises `FileError`, and what is not there `FileNotFoundError`.
     """
     source = pathlib.Path(path)
+    if source.is_dir() and find_people(source):
+        return ppg_dalia(source)
     if source.is_dir():
         return _guarded(source, lambda: read_folder(source, READERS))
     return _guarded(source, lambda: _read_file(source))

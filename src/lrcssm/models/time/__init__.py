@@ -6,14 +6,20 @@ from typing import Any
 from jaxtyping import PRNGKeyArray
 
 from ...cells import ALL
+from .attention import Transformer as Transformer
 from .base import Outcome as Outcome, Recurrent as Recurrent, TimeLayer as TimeLayer
+from .cde import NCDE as NCDE, NRDE as NRDE, LogNCDE as LogNCDE
 from .convolution import Hyena as Hyena, S4DConvolution as S4DConvolution
 from .mamba import Mamba as Mamba
 
 LAYERS: dict[str, type[TimeLayer]] = {
     "Hyena": Hyena,
+    "LogNCDE": LogNCDE,
     "Mamba": Mamba,
+    "NCDE": NCDE,
+    "NRDE": NRDE,
     "S4DConvolution": S4DConvolution,
+    "Transformer": Transformer,
 }
 """Every layer that is not a cell, by its name."""
 

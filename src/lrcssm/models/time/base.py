@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ...cells import Cell
 from ...engine import Solution, Solver, solve
-from ...engine.system import chunk_length, scan_chunks
+from ...engine.system import CHUNK_ELEMENTS, chunk_length, scan_chunks
 
 
 class Outcome(NamedTuple):
@@ -57,6 +57,10 @@ class TimeLayer(eqx.Module):
         - `solver`, `throw`: as for `lrcssm.solve`.
         """
 
+    def initial_state(self, batch: tuple[int, ...]) -> Any:
+        """What it remembers before the first step, for layers that a sequence can be given to in pieces."""
+        raise NotImplementedError(f"{type(self).__name__} has no state: it {self.whole}.")
+
     def penalty(self) -> Float[Array, ""] | None:
         """What training adds to the loss, if anything."""
         return None
@@ -72,6 +76,9 @@ class Recurrent(TimeLayer):
         self.cell = cell
         read = jax.eval_shape(lambda: cell.read(cell.initial_state(), jnp.zeros(cell.input_dim)))
         self.size = read.shape[-1]
+
+    def initial_state(self, batch: tuple[int, ...]) -> Any:
+        return self.cell.initial_state(batch)
 
     def __call__(
         self,
@@ -107,6 +114,7 @@ def _in_pieces(cell, inputs, state, dt, mask, solver, throw) -> Outcome:
 
     none = jnp.zeros(batch, jnp.int32)
     carry = (first, none, none, jnp.zeros(batch, first.real.dtype))
-    piece = chunk_length(inputs.shape[0], math.prod(first.shape))
+    # At least √T steps: the states between the pieces, which are kept, then are not more than those within one.
+    piece = chunk_length(inputs.shape[0], min(math.prod(first.shape), CHUNK_ELEMENTS // math.isqrt(inputs.shape[0])))
     (last, status, iterations, residual), outputs = scan_chunks(run, carry, (inputs, dt, mask), piece)
     return Outcome(outputs, last, Solution(last[None], status, iterations, residual, str(solver)))

@@ -1,0 +1,133 @@
+"""Runs of one shape side by side: one program makes a step of all of them.
+
+A small model leaves most of a machine idle, because what it computes takes less time than starting to compute it. Runs that
+differ in numbers only (learning rate, seed, weight decay, ...) can share that time. A large model keeps the machine busy
+alone, and is then better trained alone; the documentation has measurements. Workers of a study train one run at a time, whose
+result is then the same to the last bit as that of `lrcssm train`.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Cases
+from ..data.cases import arrange
+from ..engine import Auto, Solver, Status
+from ..models import SequenceModel
+from ..training import Epoch, Fitted, TrainingConfig, evaluate
+from ..training.loop import Progress, _check, _endless, _judged
+from ..training.metrics import arrays_of, weights_of
+from ..training.step import TrainState, train_step
+
+_steps = eqx.filter_jit(eqx.filter_vmap(train_step))
+ALIKE = ("steps", "batch", "check_every")
+
+
+def fit_together(
+    models: Sequence[SequenceModel],
+    train: Cases,
+    validation: Cases | None,
+    configs: Sequence[TrainingConfig],
+    *,
+    solver: Solver = Auto(),
+) -> list[Fitted | FloatingPointError]:
+    """Trains several models of one configuration at once, each to the same result as `fit`, up to rounding.
+
+    ```python
+    import jax, lrcssm
+    from lrcssm.data import digits
+    from lrcssm.training import TrainingConfig
+    from lrcssm.tuning.together import fit_together
+
+    cases, split = digits()
+    train, validation, test = (cases.take(part) for part in split)
+    config = lrcssm.ModelConfig(input_dim=1, output_dim=10, width=8, state=8, depth=1, patch=8)
+    model = lrcssm.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
+    trainings = [TrainingConfig(steps=10, learning_rate=rate) for rate in (1e-4, 1e-3, 1e-2)]
+    print([fitted.score for fitted in fit_together([model] * 3, train, validation, trainings)])
+    ```
+
+    **Arguments:**
+
+    - `models`: where each begins.
+    - `train`, `validation`: cases with targets, for all alike; the training cases have one length.
+    - `configs`: how each is trained; their steps, batch and looks are the same.
+    - `solver`: of the recurrences.
+
+    **Returns:**
+
+    For each what `fit` returns, or the error that it would raise: one that fails does not stop the others.
+    """
+    _check_alike(models, train, configs)
+    for model in models:
+        _check(model, train, validation)
+    first = configs[0]
+    knobs, keys = [config.knobs() for config in configs], [jax.random.key(config.seed) for config in configs]
+    states = _stacked([TrainState.start(model, own) for model, own in zip(models, knobs, strict=True)])
+    together = _stacked(knobs), jnp.stack(keys), solver
+    weights = [weights_of(train, config.class_weights, models[0].config.output_dim) for config in configs]
+    size = min(first.batch, len(train))
+    orders = [_endless(train, size, config.seed, 0) for config in configs]
+    ends: list[Progress | FloatingPointError] = [
+        Progress(TrainState.start(model, own), model, -math.inf, 0, 0, False, ())
+        for model, own in zip(models, knobs, strict=True)
+    ]
+    start, since = time.perf_counter(), []
+    for now in range(1, first.steps + 1):
+        batch = [arrays_of(next(order), own) for order, own in zip(orders, weights, strict=True)]
+        states, *told = _steps(states, _stacked(batch), *together)
+        since.append(told)
+        if now % first.check_every and now != first.steps:
+            continue
+        losses, counts, statuses = (np.stack([np.asarray(told[i]) for told in since]) for i in range(3))
+        since, seconds = [], time.perf_counter() - start
+        for i, (config, end) in enumerate(zip(configs, ends, strict=True)):
+            if isinstance(end, FloatingPointError) or end.over:
+                continue
+            loss, worst = float(losses[:, i].mean()), Status(int(statuses[:, i].max()))
+            if not worst.ok or not np.isfinite(loss):
+                ends[i] = FloatingPointError(f"Training failed by step {now}, with a loss of {loss:.4g}.")
+                continue
+            state = _taken(states, i)
+            chosen = state.average if config.ema else state.model
+            scores = {} if validation is None else evaluate(chosen, validation, solver=solver)
+            epoch = Epoch(now, loss, scores, seconds, float(counts[:, i].mean()))
+            ends[i] = _judged(end, state, chosen, epoch, config)
+        if all(isinstance(end, FloatingPointError) or end.over for end in ends):
+            break
+    return [
+        end if isinstance(end, FloatingPointError) else Fitted(end.best, end.score, end.best_step, end.history)
+        for end in ends
+    ]
+
+
+def _check_alike(models: Sequence[SequenceModel], train: Cases, configs: Sequence[TrainingConfig]) -> None:
+    if not models or len(models) != len(configs):
+        raise ValueError(
+            f"fit_together got {len(models)} models and {len(configs)} configs; give one for each, at least 1."
+        )
+    if any(model.config != models[0].config for model in models):
+        raise ValueError("fit_together got models of different configurations; only those of one can share a program.")
+    for name in ALIKE:
+        if len(found := {getattr(config, name) for config in configs}) > 1:
+            raise ValueError(f"fit_together got {name}={sorted(found)}; give all the same.")
+    if len({length for length, _ in arrange(train, configs[0].batch)}) > 1:
+        raise ValueError(
+            "fit_together got series of different lengths, whose batches cannot be stacked; train each alone."
+        )
+
+
+def _stacked(trees: Sequence[Any]) -> Any:
+    """Trees of equal shape as one, whose arrays have one more axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _taken(tree: Any, i: int) -> Any:
+    """The i-th of the trees that were stacked."""
+    return jax.tree.map(lambda leaf: leaf[i], tree)
