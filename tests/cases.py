@@ -105,12 +105,28 @@ FAMILY = {
     "DenseLRC": (_make("DenseLRC"), reference.dense_lrc),
     "DenseSTC": (_make("DenseSTC", integrator="implicit"), reference.dense_stc),
     "DenseLTC": (_make("DenseLTC"), reference.dense_ltc),
+    # Memories of some dozens of steps: over longer ones the rounding of coefficients, not of states, would be measured.
+    "LRU": (_make("LRU", r_max=0.95), reference.lru),
+    "S5": (_make("S5", dt_min=0.1, dt_max=0.5), reference.s5),
+    "S5 bilinear": (_make("S5", discretisation="bilinear", dt_min=0.1, dt_max=0.5), reference.s5),
+    "LinOSS": (_make("LinOSS", train_dt=True), reference.linoss),
+    "LinOSS damped": (_make("LinOSS", discretisation="damped", r_max=0.95), reference.linoss),
+    "S6": (_make("S6", dt_min=0.1, dt_max=0.5), reference.s6),
+    "S4D": (_make("S4D", dt_min=0.1, dt_max=0.5), reference.s4),
+    "LiquidS4": (_make("LiquidS4", dt_min=0.1, dt_max=0.2), reference.liquid_s4),
 }
-CELLS = CORE | FAMILY
+# An oscillator that never comes to rest adds up the rounding of all steps: not for the long sequences of the lists.
+UNDAMPED = {
+    "LinOSS IMEX": (_make("LinOSS", discretisation="imex", train_dt=True), reference.linoss),
+}
+LINEAR = ("LRU", "S5", "S5 bilinear", "LinOSS", "LinOSS IMEX", "LinOSS damped", "S6", "S4D", "LiquidS4")
+CELLS = CORE | FAMILY | UNDAMPED
 # One of each kind, for what is not tested on all of them by default.
 KINDS = ("LRC released", "LRC complex gk", "LRC rho", "LTC", "GRU", "LSTM", "DenseLRC")
 # Real by what they are, complex already, or (Euler's step of a complex rate) unstable, so that rounding grows.
-REAL_ONLY = {"LRC rho", "LRC spread", "LRC symmetric", "LTC Euler", *(name for name in FAMILY if "complex" in name)}
+REAL_ONLY = {
+    "LRC rho", "LRC spread", "LRC symmetric", "LTC Euler", *(name for name in FAMILY if "complex" in name), *LINEAR
+}  # fmt: skip
 
 
 def every(quick=(), leave_out=()):

@@ -1,8 +1,9 @@
 """What `fit_together` saves: the time of a step for each of three runs, side by side and one after the other, in turn.
 
-    python tests/measure_together.py [ROUNDS]
+    python tests/measure_together.py [ROUNDS] [SIZE]
 
-Prints one JSON object for each size: milliseconds for a step of one run, and together over alone.
+Prints one JSON object for each size, or for those that begin with SIZE: milliseconds for a step of one run, and together
+over alone.
 """
 
 import json
@@ -63,17 +64,14 @@ def measure(length, batch, channels, fields, rounds):
     return [times[name].best / RUNS / STEPS for name in ("alone", "together")]
 
 
-def main():
+def main(rounds="9", only=""):
     lrcssm.keep_memory()
     for name, size in SIZES.items():
-        alone, together = measure(*size, rounds=int(sys.argv[1]) if len(sys.argv) > 1 else 9)
-        found = {
-            "alone": round(1e3 * alone, 2),
-            "together": round(1e3 * together, 2),
-            "ratio": round(together / alone, 2),
-        }
-        print(json.dumps({"size": name} | found), flush=True)
+        if name.startswith(only):
+            alone, together = measure(*size, rounds=int(rounds))
+            times = {"alone": round(1e3 * alone, 2), "together": round(1e3 * together, 2)}
+            print(json.dumps({"size": name} | times | {"ratio": round(together / alone, 2)}), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

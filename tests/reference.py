@@ -137,6 +137,81 @@ def dense_ltc(p, x, u, dt):
     return _advance(p.integrator, x, f, z * p.e_leak, dt)
 
 
+def _halves(matrix):
+    """A complex matrix that is stored as [Re, Im]."""
+    n = matrix.shape[-1] // 2
+    return matrix[..., :n] + 1j * matrix[..., n:]
+
+
+def lru(p, x, u, dt):
+    rate = -np.exp(p.nu) + 1j * np.exp(p.theta)
+    return np.exp(dt * rate) * x + np.exp(p.gamma) * (u @ _halves(p.b))
+
+
+def s5(p, x, u, dt):
+    rate = np.minimum(p.lambda_re.real, -1e-4) + 1j * p.lambda_im
+    h = dt * np.exp(p.log_step)
+    if p.discretisation == "zoh":
+        keep = np.exp(h * rate)
+        gain = (keep - 1) / rate
+    else:
+        keep, gain = (1 + h * rate / 2) / (1 - h * rate / 2), h / (1 - h * rate / 2)
+    return keep * x + gain * (u @ _halves(p.b))
+
+
+def linoss(p, x, u, dt):
+    """Each unit's two equations, solved for the new velocity and position; real and imaginary parts alike."""
+    h = dt * sigmoid(p.step_logit)
+    n = h.shape[-1]
+    a, g = p.a, np.zeros(n)
+    if p.discretisation == "damped":
+        g = p.g
+        root = np.sqrt(1 + h * g)
+        a = np.clip(a, (root - 1) ** 2 / h**2, (root + 1) ** 2 / h**2)
+    h, a, g = (np.broadcast_to(value, (*x.shape[:-1], n)) for value in (h, a, g))
+    force, new = u @ p.b, np.empty_like(x)
+    implicit = p.discretisation == "im"
+    for where in np.ndindex(*x.shape[:-1], n):
+        k, (batch, i) = h[where], (where[:-1], where[-1])
+        for part in (i, n + i):
+            z, y = x[(*batch, part)], x[(*batch, 2 * n + part)]
+            matrix = [[1 + k * g[where], k * a[where] if implicit else 0], [-k, 1]]
+            known = [z + k * (force[(*batch, part)] - (0 if implicit else a[where] * y)), y]
+            new[(*batch, part)], new[(*batch, 2 * n + part)] = np.linalg.solve(matrix, known)
+    return new
+
+
+def s6(p, x, u, dt):
+    features, states = p.a.shape
+    steps = dt * softplus(u @ p.w_delta @ p.w_step + p.b_step)
+    b = u @ p.w_b
+    new = np.empty_like(x)
+    for h in range(features):
+        for n in range(states):
+            i = h * states + n
+            new[..., i] = np.exp(-steps[..., h] * np.exp(p.a[h, n])) * x[..., i] + steps[..., h] * b[..., n] * u[..., h]
+    return new
+
+
+def s4(p, x, u, dt, liquid=False):
+    features, states = p.nu.shape
+    new = np.empty_like(x)
+    for h in range(features):
+        step = (dt * np.exp(p.log_step[h]))[..., 0] if np.ndim(dt) else dt * np.exp(p.log_step[h])
+        for n in range(states):
+            i = h * states + n
+            rate = -np.exp(p.nu[h, n]) + 1j * p.omega[h, n]
+            keep = np.exp(step * rate)
+            gain = (keep - 1) / rate * (p.b[0, h, n] + 1j * p.b[1, h, n] if liquid else 1)
+            factor = keep + gain * u[..., h] if liquid else keep
+            new[..., i] = factor * x[..., i] + gain * u[..., h]
+    return new
+
+
+def liquid_s4(p, x, u, dt):
+    return s4(p, x, u, dt, liquid=True)
+
+
 def dense_toy(p, x, u, dt):
     return x + dt * (np.tanh(x @ p.w + u @ p.v) - x)
 

@@ -37,7 +37,9 @@ def test_models(capsys, tmp_path):
 def test_scaling(capsys, tmp_path, monkeypatch):
     """What does not fit at one length is not tried at longer ones."""
     path = tmp_path / "record.json"
-    monkeypatch.setattr(models, "too_large", lambda planned: "not measured, it is too large" if planned > limit else None)
+    monkeypatch.setattr(
+        models, "too_large", lambda planned: "not measured, it is too large" if planned > limit else None
+    )
     limit = 1e9
     words = f"benchmark scaling --architectures lrcssm --lengths 16 8 {SIZES} --json"
     assert cli.main([*words.split(), str(path)]) == 0

@@ -1,4 +1,5 @@
-"""Controlled differential equations: against plain numpy loops, scipy's solver, and Lie brackets by finite differences."""
+"""Controlled differential equations: against plain numpy loops, scipy's solver, and Lie brackets by finite
+differences."""
 
 import sys
 
@@ -113,7 +114,8 @@ def test_against_a_loop(name, dt):
     ],
 )
 def test_depth_1(name, changes):
-    """With step 1 the path is the data itself, straight from sample to sample; a step may be longer than the sequence."""
+    """With step 1 the path is the data itself, straight from sample to sample; a step may be longer than the
+    sequence."""
     layer = make(name, solver_steps=7, **changes)
     got = run(layer, jnp.asarray(INPUTS[:, 0]))
     assert distance(got, heun(layer, INPUTS[:, 0])) < 1e-12
@@ -209,8 +211,8 @@ def test_mistakes_are_explained(monkeypatch):
 
 
 def bumps(seed, count=256):
-    """A bump in each of two channels, one three steps after the other; the class is whose comes first. One step alone does
-    not tell: read backwards, a case has the same steps as one of the other class."""
+    """A bump in each of two channels, one three steps after the other; the class is whose comes first. One step alone
+    does not tell: read backwards, a case has the same steps as one of the other class."""
     rng = np.random.default_rng(seed)
     targets, start = rng.integers(0, 2, count), rng.uniform(6, 22, count)
     centres = np.stack([start + 3 * targets, start + 3 * (1 - targets)], 1)[:, None]

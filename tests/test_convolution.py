@@ -1,6 +1,7 @@
 """Layers that are convolutions, against sums over all pairs of steps."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +15,7 @@ from lrcssm.models import ModelState
 from lrcssm.models.time import Hyena, Recurrent, S4DConvolution
 from lrcssm.models.time.convolution import ShortConvolution, fft_convolution, pack
 
-CALL = {"state": None, "dt": None, "mask": None, "key": None, "solver": Sequential(), "throw": True}
+CALL: dict[str, Any] = {"state": None, "dt": None, "mask": None, "key": None, "solver": Sequential(), "throw": True}
 GAPS = np.random.default_rng(1).random((17, 2)) < 0.6
 
 
@@ -111,7 +112,7 @@ def test_packing_has_the_gradient_of_indexing():
         np.testing.assert_allclose(jax.jit(gradient)(x), want, atol=1e-14)
 
 
-def make_hyena(**options):
+def make_hyena(**options: Any):
     return Hyena(3, 5, key=jax.random.key(0), **({"length": 12, "bands": 4} | options))
 
 
@@ -125,8 +126,9 @@ def test_hyena(options):
     assert distance(run(layer, inputs), want) < 1e-12
 
 
-def make_s4d(**options):
-    return S4DConvolution(3, 6, key=jax.random.key(0), **({"dt_min": 0.05, "dt_max": 0.5} | options))
+def make_s4d(**given: Any):
+    options: dict[str, Any] = {"dt_min": 0.05, "dt_max": 0.5} | given
+    return S4DConvolution(3, 6, key=jax.random.key(0), **options)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +226,11 @@ def test_mistakes_are_explained():
         make_hyena(order=0)
     for name, make in LAYERS.items():
         with pytest.raises(ValueError, match=f"{name} got a state, but it convolves a sequence as a whole; give"):
-            make()(inputs, **(CALL | {"state": jnp.ones(3)}))
+            run(make(), inputs, state=jnp.ones(3))
     with pytest.raises(ValueError, match="Hyena got dt, but it sees steps"):
-        make_hyena()(inputs, **(CALL | {"dt": jnp.ones(5)}))
+        run(make_hyena(), inputs, dt=jnp.ones(5))
     with pytest.raises(ValueError, match=r"S4DConvolution got dt of shape \(5,\), but"):
-        make_s4d()(inputs, **(CALL | {"dt": jnp.ones(5)}))
+        run(make_s4d(), inputs, dt=jnp.ones(5))
     config = ModelConfig(input_dim=3, output_dim=2, width=3, state=5, depth=1, cell="Hyena", encoder="linear")
     with pytest.raises(ValueError, match="it convolves a sequence as a whole, so a sequence cannot be given"):
         SequenceModel(config, jax.random.key(0))(inputs, state=ModelState((None,), None))

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +16,7 @@ from lrcssm.engine import system
 from lrcssm.models.time import Mamba, base
 from lrcssm.models.time.mamba import MambaState
 
-CALL = {"state": None, "dt": None, "mask": None, "key": None, "solver": Sequential(), "throw": False}
+CALL: dict[str, Any] = {"state": None, "dt": None, "mask": None, "key": None, "solver": Sequential(), "throw": False}
 WIDTH, STATES, STEPS = 3, 4, 17
 MASK = np.random.default_rng(1).random((STEPS, 2)) < 0.6
 
@@ -73,7 +74,8 @@ def test_it_is_what_the_equations_say(pieces):
     layer, (inputs, dt) = make(), given()
     valid = MASK & (np.arange(STEPS) >= [[0], [2]]).T
     filled = np.where(valid[..., None], inputs, np.nan)
-    state, parts = None, []
+    state: Any = None
+    parts = []
     for start, end in itertools.pairwise((0, *pieces, STEPS)):
         piece, now, mask = (jnp.asarray(a[start:end]) for a in (filled, np.asarray(dt), valid))
         outputs, state, _ = run(layer, piece, dt=now, mask=mask, state=state)
@@ -145,7 +147,9 @@ def training_memory(steps, batch, states):
     loss = lambda learned, inputs: jnp.sum(eqx.combine(learned, rest)(inputs, **CALL).outputs ** 2)
     inputs = jax.ShapeDtypeStruct((steps, batch, 4), jnp.float64)
     compiled = jax.jit(jax.grad(loss, (0, 1))).lower(learned, inputs).compile()
-    return compiled.memory_analysis().temp_size_in_bytes, steps * batch * 8 * states * 8
+    analysis = compiled.memory_analysis()
+    assert analysis is not None
+    return analysis.temp_size_in_bytes, steps * batch * 8 * states * 8
 
 
 @pytest.mark.parametrize(("steps", "batch"), [(512, 64), pytest.param(2048, 2, marks=pytest.mark.slow)])

@@ -74,7 +74,11 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(scp1, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         jobs.run_job(job, scp1, Folder(tmp_path / "cut"), reproduce.SOLVERS["auto"], stop)
     cut = jobs.run_job(job, scp1, Folder(tmp_path / "cut"), reproduce.SOLVERS["auto"])
-    assert (cut["test"], cut["validation"], cut["best_step"]) == (whole["test"], whole["validation"], whole["best_step"])
+    assert (cut["test"], cut["validation"], cut["best_step"]) == (
+        whole["test"],
+        whole["validation"],
+        whole["best_step"],
+    )
     assert (tmp_path / "cut" / "model.lrcssm").read_bytes() == (tmp_path / "whole" / "model.lrcssm").read_bytes()
 
 
@@ -105,7 +109,9 @@ def test_quirks_of_the_published_protocol(scp1):
     assert clean.model is not None and quirky.model is not None
     assert (clean.model["input_dim"], quirky.model["input_dim"]) == (3, 2)
     data = dataclasses.replace(scp1, series=tuple(one[:, :3] for one in scp1.series))
-    np.testing.assert_array_equal(jobs.cases_of(quirky, data)[0].series[0], jobs.cases_of(clean, data)[0].series[0][:, 1:])
+    np.testing.assert_array_equal(
+        jobs.cases_of(quirky, data)[0].series[0], jobs.cases_of(clean, data)[0].series[0][:, 1:]
+    )
     assert not made("SCP1", "published", "S5").quirks
 
 

@@ -22,8 +22,8 @@ window_signatures = jax.jit(module.window_signatures, static_argnames=("windows"
 
 
 def iterated_integrals(path, level):
-    """Each word of a piecewise-linear path, integrated piece by piece: on a piece, everything is a polynomial of the share
-    that has passed, held by its coefficients."""
+    """Each word of a piecewise-linear path, integrated piece by piece: on a piece, everything is a polynomial of the
+    share that has passed, held by its coefficients."""
     words = [word for k in range(1, level + 1) for word in itertools.product(range(path.shape[1]), repeat=k)]
     values = {(): 1.0} | {word: 0.0 for word in words}
     for step in np.diff(path, axis=0):
@@ -159,7 +159,8 @@ def features(**changes):
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "local" else []) for n in SIGNATURES])
 def test_front_end(name):
-    """Windows of a padded sequence are those that it has alone, whatever is in the padding; the size is as announced."""
+    """Windows of a padded sequence are those that it has alone, whatever is in the padding; the size is as
+    announced."""
     front = features(signature=SIGNATURES[name], standardise="none")
     made = eqx.filter_jit(front)
     windows = SIGNATURES[name]["windows"]

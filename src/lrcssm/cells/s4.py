@@ -99,7 +99,7 @@ class DiagonalS4(Cell):
         return (self._moved(keep, pushed) * self._by_feature(state) + pushed).reshape(state.shape)
 
     @abc.abstractmethod
-    def _moved(self, keep, pushed):
+    def _moved(self, keep: Array, pushed: Array) -> Array:
         """What multiplies the state, given Ā and B̄ u."""
 
     def _discretised(self, dt) -> tuple[Complex[Array, "... input half"], Complex[Array, "... input half"]]:

@@ -102,11 +102,9 @@ class S5(Cell):
         self.input_dim, self.state_dim, self.discretisation = input_dim, state_dim, discretisation
         keys = jax.random.split(key, 4)
         eigenvalues, vectors = hippo(state_dim // blocks)
-        self.lambda_re, self.lambda_im = (
-            jnp.asarray(np.tile(part, blocks), dtype) for part in (eigenvalues.real, eigenvalues.imag)
-        )
-        basis = np.kron(np.eye(blocks), vectors)
-        v_re, v_im = jnp.asarray(basis.real, dtype), jnp.asarray(basis.imag, dtype)  # state, half
+        all_values, basis = np.tile(eigenvalues, blocks), np.kron(np.eye(blocks), vectors)
+        self.lambda_re, self.lambda_im = (jnp.asarray(part(all_values), dtype) for part in (np.real, np.imag))
+        v_re, v_im = (jnp.asarray(part(basis), dtype) for part in (np.real, np.imag))  # state, half
         draw = jax.nn.initializers.lecun_normal()
         b = draw(keys[0], (state_dim, input_dim), dtype)
         self.b = jnp.concatenate([b.T @ v_re, b.T @ -v_im], -1)  # V* B

@@ -20,7 +20,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
 from .jacobian import as_vectors, linearise
-from .recurrence import linear_recurrence, previous
+from .recurrence import linear_recurrence, previous, recurrence_of_maps
 from .system import Piece, scan_chunks, update
 
 
@@ -38,7 +38,12 @@ def attach(
         other without being built, at a memory of O(T·D) instead of O(T·D²).
     """
     params, rest = eqx.partition(cell, eqx.is_inexact_array)
-    whole_jacobian = matrices or cell.structure == "diagonal"
+    if getattr(cell, "affine", False) and not parallel:
+        tangent = _by_maps
+    elif matrices or cell.structure == "diagonal":
+        tangent = functools.partial(_by_jacobian, parallel=parallel)
+    else:
+        tangent = _by_products
 
     @jax.custom_jvp
     def solution(states, params, piece, initial):
@@ -58,10 +63,7 @@ def attach(
         def run(params, params_dot, carry, part):
             first_dot, first = carry
             states, piece, piece_dot = part
-            tangent = _by_jacobian if whole_jacobian else _by_products
-            dots = tangent(
-                rest, params, params_dot, piece, piece_dot, previous(states, first), first_dot, parallel=parallel
-            )
+            dots = tangent(rest, params, params_dot, piece, piece_dot, previous(states, first), first_dot)
             return (dots[-1], states[-1]), dots
 
         first_dot = jnp.zeros_like(initial) if initial_dot is None else initial_dot
@@ -75,20 +77,42 @@ def attach(
 
 def _by_jacobian(rest, params, params_dot, piece, piece_dot, before, first_dot, *, parallel):
     """The tangents of a part of time from its Jacobians, built for all steps at once."""
+    step, forcing = _forced(rest, params, params_dot, piece, piece_dot, before)
+    _, jacobian = linearise(step, before, rest.structure)
+    vectors, flat = as_vectors(rest.structure)
+    return flat(linear_recurrence(jacobian, vectors(forcing), vectors(first_dot), parallel=parallel))
+
+
+def _by_maps(rest, params, params_dot, piece, piece_dot, before, first_dot):
+    """The tangents of a part of time one step after the other, for an affine cell: its Jacobians do not depend on the
+    state, often not on time either, and nothing applies them as fast as the step itself."""
+    _, forcing = _forced(rest, params, params_dot, piece, piece_dot, before)
+    cell = eqx.combine(params, rest)
+    moving = piece.dt if piece.dt is not None and piece.dt.ndim else None
+
+    def apply(now, x_dot):
+        before, drive, dt, mask = now
+        dt = piece.dt if dt is None else dt
+        return jax.jvp(lambda x: update(cell, x, drive, dt, mask), (before,), (x_dot,))[1]
+
+    given = (before, cell.drive(piece.inputs), moving, piece.mask)
+    first = apply(jax.tree.map(lambda a: a[0], given), first_dot)
+    return recurrence_of_maps(apply, given, forcing.at[0].add(first))
+
+
+def _forced(rest, params, params_dot, piece, piece_dot, before):
+    """The step of all times as a function of the states before it, and dF."""
 
     def step(params, piece, before):
         cell = eqx.combine(params, rest)
         return update(cell, before, cell.drive(piece.inputs), piece.dt, piece.mask)
 
-    _, jacobian = linearise(lambda before: step(params, piece, before), before, rest.structure)
     forcing = _jvp(lambda given: step(given[0], given[1], before), (params, piece), (params_dot, piece_dot))[1]
-    vectors, flat = as_vectors(rest.structure)
-    return flat(linear_recurrence(jacobian, vectors(forcing), vectors(first_dot), parallel=parallel))
+    return functools.partial(step, params, piece), forcing
 
 
-def _by_products(rest, params, params_dot, piece, piece_dot, before, first_dot, *, parallel):
+def _by_products(rest, params, params_dot, piece, piece_dot, before, first_dot):
     """The tangents of a part of time one step after the other, by products with Jacobians that are never built."""
-    del parallel
     drive, drive_dot = _jvp(
         lambda given: eqx.combine(given[0], rest).drive(given[1]),
         (params, piece.inputs),

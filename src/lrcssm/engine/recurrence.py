@@ -13,6 +13,8 @@ knows both, so that neither direction of differentiation stores what the evaluat
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -60,14 +62,52 @@ def linear_recurrence(
         start = jnp.broadcast_to(initial, offset.shape[1:])
         offset = offset.at[edge].add(_times(transition[edge], start, matrices))
 
+    if not parallel:
+        return recurrence_of_maps(lambda a, x: _times(a, x, matrices), transition, offset, reverse=reverse)
+
     def system(x):
         return x - _times(transition, following(x) if reverse else previous(x), matrices)
 
     def solve(_, b):
-        return _evaluate(transition, b, matrices, reverse, parallel)
+        return _prefixes(transition, b, matrices, reverse)
+
+    def solve_transposed(_, b):  # w_t = b_t + A_{t+1}ᵀ w_{t+1}: plain transposes, no conjugates
+        transposed = jnp.swapaxes(transition, -1, -2) if matrices else transition
+        return _prefixes(previous(transposed) if reverse else following(transposed), b, matrices, not reverse)
+
+    return lax.custom_linear_solve(system, offset, solve, solve_transposed)
+
+
+def recurrence_of_maps(
+    apply: Callable[[Any, Array], Array], given: Any, offset: Inexact[Array, "time *more"], *, reverse: bool = False
+) -> Inexact[Array, "time *more"]:
+    """Evaluates `x_t = A_t x_{t-1} + b_t` from zero, one step after the other, where `A_t x` is `apply(given_t, x)`: linear
+    in x, and no matrix has to be built.
+
+    **Arguments:**
+
+    - `apply`: the product.
+    - `given`: a pytree of arrays with time on axis 0.
+    - `offset`, `reverse`: as for `linear_recurrence`.
+    """
+
+    def system(x):
+        return x - jax.vmap(apply)(given, following(x) if reverse else previous(x))
+
+    def solve(_, b):
+        def step(x, now):
+            x = apply(now[0], x) + now[1]
+            return x, x
+
+        return lax.scan(step, jnp.zeros_like(b[0]), (given, b), reverse=reverse)[1]
 
     def solve_transposed(_, b):
-        return _evaluate_transposed(transition, b, matrices, reverse, parallel)
+        def step(carry, now):  # carrying A_{t+1}ᵀ w_{t+1} spares a shifted copy of A
+            w = carry + now[1]
+            (carry,) = jax.linear_transpose(lambda x: apply(now[0], x), w)(w)
+            return carry, w
+
+        return lax.scan(step, jnp.zeros_like(b[0]), (given, b), reverse=not reverse)[1]
 
     return lax.custom_linear_solve(system, offset, solve, solve_transposed)
 
@@ -108,39 +148,14 @@ def multiply_matrices(a: Inexact[Array, "... n n"], b: Inexact[Array, "... n m"]
     return out
 
 
-def _evaluate(transition, offset, matrices, reverse, parallel):
-    if parallel:
+def _prefixes(transition, offset, matrices, reverse):
+    def compose(first, second):
+        a1, b1 = first
+        a2, b2 = second
+        a = multiply_matrices(a2, a1) if matrices else a2 * a1
+        return a, _times(a2, b1, matrices) + b2
 
-        def compose(first, second):
-            a1, b1 = first
-            a2, b2 = second
-            a = multiply_matrices(a2, a1) if matrices else a2 * a1
-            return a, _times(a2, b1, matrices) + b2
-
-        return prefixes(compose, (transition, offset), reverse)[1]
-
-    def step(x, ab):
-        a, b = ab
-        x = _times(a, x, matrices) + b
-        return x, x
-
-    return lax.scan(step, jnp.zeros_like(offset[0]), (transition, offset), reverse=reverse)[1]
-
-
-def _evaluate_transposed(transition, offset, matrices, reverse, parallel):
-    """Solves `w_t = b_t + A_{t+1}ᵀ w_{t+1}` (with t−1 in place of t+1 if `reverse`): plain transposes, no conjugates."""
-    if matrices:
-        transition = jnp.swapaxes(transition, -1, -2)
-    if parallel:
-        transition = previous(transition) if reverse else following(transition)
-        return _evaluate(transition, offset, matrices, not reverse, parallel)
-
-    def step(carry, ab):  # carrying A_{t+1}ᵀ w_{t+1} spares a shifted copy of A
-        a, b = ab
-        w = carry + b
-        return _times(a, w, matrices), w
-
-    return lax.scan(step, jnp.zeros_like(offset[0]), (transition, offset), reverse=not reverse)[1]
+    return prefixes(compose, (transition, offset), reverse)[1]
 
 
 def previous(states: Inexact[Array, "time *rest"], first: Inexact[Array, "*rest"] | None = None) -> Array:

@@ -27,7 +27,8 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
     options = model["cell_options"]
     if cell in ("NCDE", "NRDE", "LogNCDE"):
         return batch * _controlled(model, options, length) / SPEED
-    tokens = batch * -(-length // model["patch"])
+    steps = dict(model["signature"])["windows"] if model["signature"] else -(-length // model["patch"])
+    tokens = batch * steps
     products = depth * (3 * width * state + 2 * width**2) + 2 * width**2 + width * model["input_dim"]
     elements = depth * (width + 2 * state)
     expanded = 1.0
@@ -36,11 +37,11 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
         elements += depth * width * expanded * state
     work = 6 * tokens * products * expanded / SPEED + tokens * elements * OVERHEAD
     if cell == "Transformer":
-        work += 6 * batch * length**2 * width / SPEED
+        work += 6 * tokens * steps * width / SPEED
     return work * RELATIVE.get(cell, 1.0)
 
 
-def _controlled(model: dict[str, Any], options: dict[str, Any], length: int) -> float:
+def _controlled(model: dict[str, Any], options: dict[str, Any], length: int) -> int:
     """Operations for one sequence: two evaluations of the vector field in each of the solver's steps, forward and back; with
     brackets one more derivative for each channel."""
     width, channels = options.get("vf_width", 64), model["input_dim"] + int(model["time"])

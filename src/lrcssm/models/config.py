@@ -46,9 +46,10 @@ class ModelConfig:
     - `width`, `state`, `depth`: features between the layers, units of each cell, blocks.
     - `encoder`: of each step: `"mlp"` (linear, ReLU, linear), `"linear"` or `"none"`.
     - `patch`: how many steps become one before the encoder.
-    - `signature`: how a sequence becomes windows, each given by signatures of the path, before the encoder: `windows`, how
-        many; `level`, of the signatures (2 if not given); `view`, `"local"` (of each window), `"global"` (from the start
-        to its end) or `"both"`; `univariate`, of each channel together with time instead of all channels together.
+    - `signature`: how a sequence becomes windows, each given by signatures of the path, before the encoder: `windows`,
+        how many; `level`, of the signatures (2 if not given); `view`, `"local"` (of each window), `"global"` (from the
+        start to its end) or `"both"`; `univariate`, of each channel together with time instead of all channels
+        together.
     - `differences`: first differences of all channels as more channels.
     - `time`: the time since the start, from 0 to 1, as one more channel.
     - `standardise`: `"channel"`, by the mean and scale of each channel in the training data

@@ -13,8 +13,8 @@ from .signature import signature_size, valid_first, window_ends, window_signatur
 
 
 class Features(eqx.Module):
-    """`(time, ..., channels)` to `(time / patch, ..., features)` or `(windows, ..., signatures)`, with `dt` and mask of the
-    new steps.
+    """`(time, ..., channels)` to `(time / patch, ..., features)` or `(windows, ..., signatures)`, with `dt` and mask
+    of the new steps.
 
     Windows share the valid steps of each sequence evenly, so all sequences that are long enough have the same number of
     them; a shorter one has one for each step.

@@ -210,6 +210,7 @@ class SequenceModel(eqx.Module):
             "is bidirectional": self.config.bidirectional,
             "sees the share of time that has passed": self.config.time,
             "scales each sequence as a whole": self.config.standardise == "case",
+            "cuts each sequence as a whole into windows": bool(self.config.signature),
         } | {block.layer.whole: True for block in self.blocks if block.layer.whole is not None}
         if state is not None and any(whole.values()):
             what = next(reason for reason, holds in whole.items() if holds)

@@ -4,13 +4,13 @@ The signature of a path X holds its iterated integrals,
 
     S^{i₁…i_k} = ∫_{t₁<…<t_k} dX^{i₁}_{t₁} … dX^{i_k}_{t_k},
 
-for all words i₁…i_k of up to `level` channels. A straight piece Δ has S_k = Δ^{⊗k}/k!, and two paths one after the other
-have the tensor product of their signatures (Chen's identity):
+for all words i₁…i_k of up to `level` channels. A straight piece Δ has S_k = Δ^{⊗k}/k!, and two paths one after the
+other have the tensor product of their signatures (Chen's identity):
 
     S_k(X * Y) = Σ_{j=0}^{k} S_j(X) ⊗ S_{k−j}(Y).
 
-The log-signature of depth 2 is what is left when all that follows from the increments is taken away: the increments, and
-for each pair i < j of channels the area ½(S^{ij} − S^{ji}) between path and chord.
+The log-signature of depth 2 is what is left when all that follows from the increments is taken away: the increments,
+and for each pair i < j of channels the area ½(S^{ij} − S^{ji}) between path and chord.
 
 A step that is not valid is as if it were not there. See Chevyrev and Kormilitzin, "A primer on the signature method in
 machine learning" (2016); Morrill et al., "Neural rough differential equations" (2021).
@@ -81,8 +81,8 @@ def window_signatures(
     view: View,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, "windows *batch terms"]:
-    """The signatures of windows of time, as `window_ends` cuts it: `"local"`, of the window alone, from the last point of
-    the one before; `"global"`, from the first step to the end of the window; or `"both"`, one after the other
+    """The signatures of windows of time, as `window_ends` cuts it: `"local"`, of the window alone, from the last point
+    of the one before; `"global"`, from the first step to the end of the window; or `"both"`, one after the other
     (Moreno-Pino et al., "Rough transformers", 2024)."""
     length = path.shape[0]
     path, count = valid_first(path, mask)
@@ -101,8 +101,8 @@ def window_signatures(
 def window_ends(
     length: int, windows: int, count: Int[Array, "*batch"]
 ) -> tuple[Int[Array, "windows *batch"], Bool[Array, "windows *batch"]]:
-    """Where windows that share `count` valid steps evenly end, as a number among the valid steps, and which of them there
-    are: with fewer steps than windows, each step is one and the rest is not valid."""
+    """Where windows that share `count` valid steps evenly end, as a number among the valid steps, and which of them
+    there are: with fewer steps than windows, each step is one and the rest is not valid."""
     total = jnp.maximum(count, windows)
     number = jnp.arange(1, windows + 1, dtype=total.dtype).reshape(-1, *(1,) * total.ndim)
     ends = number * (total // windows) + number * (total % windows) // windows - 1
@@ -129,8 +129,8 @@ def valid_first(
 
 
 def _levels(path, level) -> list[Array]:
-    """Each level of the signature, `(..., channels^k)`. What one step adds to a level is written in Horner's form: it needs
-    the lower levels before that step; and its sum over time is a matmul."""
+    """Each level of the signature, `(..., channels^k)`. What one step adds to a level is written in Horner's form: it
+    needs the lower levels before that step; and its sum over time is a matmul."""
     steps = jnp.diff(path, axis=0)
     levels, before = [path[-1] - path[0]], [path[:-1] - path[:1]]
     for k in range(2, level + 1):

@@ -75,7 +75,8 @@ def write_report(
     picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
     parts.append(_section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
     constants = time_constants(fitted.model, test)
-    steps = -(-test.longest // fitted.model.config.patch)
+    config = fitted.model.config
+    steps = dict(config.signature)["windows"] if config.signature else -(-test.longest // config.patch)
     if constants:
         parts.append(_section(
             "Memory",

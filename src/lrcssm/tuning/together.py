@@ -125,9 +125,9 @@ def _check_alike(models: Sequence[SequenceModel], train: Cases, configs: Sequenc
 
 def _stacked(trees: Sequence[Any]) -> Any:
     """Trees of equal shape as one, whose arrays have one more axis."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)  # by numpy, which need not be compiled for it
 
 
 def _taken(tree: Any, i: int) -> Any:
     """The i-th of the trees that were stacked."""
-    return jax.tree.map(lambda leaf: leaf[i], tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[i]), tree)

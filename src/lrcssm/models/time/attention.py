@@ -9,9 +9,9 @@ and a layer, normalised after each sum (Vaswani et al., 2017):
 
     x ← norm(x + [y of all heads] W_o + b_o),    x ← norm(x + W₂ relu(W₁ x + b₁) + b₂)
 
-The form and its first weights are those of the rough transformer (Moreno-Pino et al., 2024): positions are learned and stand
-beside the features, scores are not scaled, and both layers have the same weights. With signatures of windows as tokens
-(`ModelConfig.signature`) it is that model.
+The form and its first weights are those of the rough transformer (Moreno-Pino et al., 2024): positions are learned and
+stand beside the features, scores are not scaled, and both layers have the same weights. With signatures of windows as
+tokens (`ModelConfig.signature`) it is that model.
 """
 
 import math
@@ -87,16 +87,16 @@ class Transformer(TimeLayer):
     """Layers of self-attention.
 
     Costs grow with the square of the number of steps: give it windows (`ModelConfig.signature`) or patches of a long
-    series. `state_dim` is not used: every head is as wide as the tokens, which have `input_dim` features and `embedding`
-    for the position. Positions count valid steps, and `dt` is not seen.
+    series. `state_dim` is not used: every head is as wide as the tokens, which have `input_dim` features and
+    `embedding` for the position. Positions count valid steps, and `dt` is not seen.
 
     **Arguments:**
 
     - `input_dim`: features of the input.
     - `heads`, `layers`: of attention.
     - `shared`: whether all layers have the same weights.
-    - `positions`: `"learned"`, a vector for each of up to `max_length` steps; `"sinusoidal"`, for any number of steps; or
-        `"none"`.
+    - `positions`: `"learned"`, a vector for each of up to `max_length` steps; `"sinusoidal"`, for any number of steps;
+        or `"none"`.
     - `embedding`: features of a position.
     - `causal`: whether a step sees only those before it and itself.
     - `scaled`: whether scores are divided by the root of the tokens' width.
@@ -176,8 +176,8 @@ class Transformer(TimeLayer):
         if self.table is not None:
             if number.shape[0] > self.table.shape[0]:
                 raise ValueError(
-                    f"Transformer got {number.shape[0]} steps but has positions for {self.table.shape[0]}; give a larger "
-                    'max_length, positions="sinusoidal", or fewer steps (patch or signature).'
+                    f"Transformer got {number.shape[0]} steps but has positions for {self.table.shape[0]}; give a "
+                    'larger max_length, positions="sinusoidal", or fewer steps (patch or signature).'
                 )
             return self.table[number]
         waves = -(-self.embedding // 2)

@@ -2,17 +2,17 @@
 
     dh = F(h) dZ,    h(0) = W x_0 + b.
 
-`NCDE` (Kidger et al., 2020): Z is the data itself, between the samples the Hermite cubic with backward differences; F is
-a network whose output is a matrix for each state.
+`NCDE` (Kidger et al., 2020): Z is the data itself, between the samples the Hermite cubic with backward differences; F
+is a network whose output is a matrix for each state.
 
 `NRDE` (Morrill et al., 2021): the data is cut into intervals, and on each of them Z goes straight by the interval's
 log-signature: what long intervals do to the state is then seen from fewer, richer steps (the log-ODE method).
 
-`LogNCDE` (Walker et al., 2024): the same Z, but F is not free: the columns f_i of an NCDE's matrix for the increments, and
-for the areas their Lie brackets, [f_i, f_j] = Df_j f_i − Df_i f_j.
+`LogNCDE` (Walker et al., 2024): the same Z, but F is not free: the columns f_i of an NCDE's matrix for the increments,
+and for the areas their Lie brackets, [f_i, f_j] = Df_j f_i − Df_i f_j.
 
-Heun's method solves all of them in equal steps of time, at least `solver_steps` and at least one for each interval. A step
-takes the exact increment of Z,
+Heun's method solves all of them in equal steps of time: at least `solver_steps`, and at least as many as there are
+intervals. A step takes the exact increment of Z,
 
     k = F(h) ΔZ,    h ← h + ½ (k + F(h + k) ΔZ),
 
@@ -57,12 +57,12 @@ class CDE(TimeLayer):
     """What the three equations have in common.
 
     Every step gets the hidden state at the end of its interval, so the last one that at the end of the sequence. (In
-    between, an interval's end is interpolated if it lies within a step of the solver.) A step that is not valid is as if
-    it were not there.
+    between, an interval's end is interpolated if it lies within a step of the solver.) A step that is not valid is as
+    if it were not there.
 
-    The equation does not see how fast its path is gone through: `dt` says where the samples lie between 0, the start of a
-    sequence, and 1, its end, and so how the solver's steps are shared out and how the path of `NCDE` bends between
-    samples. If the time itself matters, it has to be a channel (`ModelConfig.time`).
+    The equation does not see how fast its path is gone through: `dt` says where the samples lie between 0, the start
+    of a sequence, and 1, its end, and so how the solver's steps are shared out and how the path of `NCDE` bends
+    between samples. If the time itself matters, it has to be a channel (`ModelConfig.time`).
 
     **Arguments:**
 
@@ -70,8 +70,8 @@ class CDE(TimeLayer):
     - `vf_depth`, `vf_width`: hidden layers of the network F, and units of each.
     - `depth`, `step`: of `NRDE` and `LogNCDE`: depth of the log-signatures, 1 or 2, and samples in an interval.
     - `scale`: by which the initial weights and biases of the network are divided; of `NRDE` all but the last layer's.
-    - `lip2`: factor of what the size of the network adds to the loss: of each layer the mean norm of a unit's weights, and
-        the norm of the biases.
+    - `lip2`: factor of what the size of the network adds to the loss: of each layer the mean norm of a unit's weights,
+        and the norm of the biases.
     - `solver_steps`: the least number of the solver's steps.
     - `key`: a `jax.random.key`.
     """
@@ -101,7 +101,8 @@ class CDE(TimeLayer):
 
     @abc.abstractmethod
     def path(self, x: Float[Array, "time batch inputs"], passed: Float[Array, "time batch"]) -> Path:
-        """Z, from the samples and their times. Its first knot is before all steps, and each interval ends at one more."""
+        """Z, from the samples and their times. Its first knot is before all steps, and each interval ends at one
+        more."""
 
     @abc.abstractmethod
     def field(self, h: Float[Array, " state"], dz: Float[Array, " terms"]) -> Float[Array, " state"]:
@@ -266,8 +267,8 @@ class LogNCDE(LogODE):
         )  # fmt: skip
 
     def field(self, h, dz):
-        """Σ_i s_i f_i + Σ_{i<j} s_ij [f_i, f_j]. With s_ji = −s_ij the brackets are Σ_j Df_j v_j for v_j = Σ_i s_ij f_i: one
-        derivative for each channel, not for each pair."""
+        """Σ_i s_i f_i + Σ_{i<j} s_ij [f_i, f_j]. With s_ji = −s_ij the brackets are Σ_j Df_j v_j for v_j = Σ_i s_ij
+        f_i: one derivative for each channel, not for each pair."""
         f = self.matrix(h)
         channels = f.shape[1]
         along = f @ dz[:channels]

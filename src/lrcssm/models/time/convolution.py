@@ -157,7 +157,8 @@ class S4DConvolution(TimeLayer):
         dt_max: float | int = 0.1,
         key: PRNGKeyArray,
     ):
-        self.cell = S4D(input_dim, state_dim, init=init, dt_min=dt_min, dt_max=dt_max, key=key)
+        options: dict[str, Any] = {"init": init, "dt_min": dt_min, "dt_max": dt_max}
+        self.cell = S4D(input_dim, state_dim, key=key, **options)  # pyright: ignore[reportCallIssue]
         self.size = input_dim
 
     def __call__(

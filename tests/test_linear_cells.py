@@ -1,0 +1,433 @@
+"""The linear cells: initial eigenvalues, discretisations by hand, what is read, stability, and all ways of evaluating."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import LINEAR, Case, distance, normal
+from jax import lax
+from scipy.linalg import expm
+
+from lrcssm import DEER, Auto, Sequential, cells, check_structure, solve
+from lrcssm.cells.base import parameter_count
+from lrcssm.models.time import Recurrent
+from lrcssm.stability import certify, diagnose
+
+KEY = jax.random.key(0)
+
+
+def with_values(cell, **values):
+    """The cell with some of its parameters replaced."""
+    for name, value in values.items():
+        new = jnp.asarray(np.broadcast_to(value, getattr(cell, name).shape), cell.d.dtype)
+        cell = eqx.tree_at(lambda c, name=name: getattr(c, name), cell, new)
+    return cell
+
+
+def complex_rows(c):
+    """C from [Re C; −Im C]."""
+    n = c.shape[0] // 2
+    return np.asarray(c[:n] - 1j * c[n:])
+
+
+# --- every way of evaluating ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("LRU", "LinOSS", "S6") else pytest.mark.slow) for name in LINEAR]
+)
+def test_parallel_is_sequential_is_step_by_step(name):
+    """Outputs of a layer and the gradient of all parameters, inputs and the first state, with irregular steps."""
+    case = Case(name, 11, dt="steps", masked=True)
+    cotangent = normal(np.random.default_rng(1), case.inputs.shape, jnp.float64)
+
+    def by_step(cell, inputs, state):
+        def step(x, now):
+            drive, h, valid = now
+            x = jnp.where(valid[:, None], cell.step(x, drive, h[:, None]), x)
+            return x, x
+
+        return lax.scan(step, state, (cell.drive(inputs), case.dt, case.mask))[1]
+
+    def by(solver):
+        return lambda cell, inputs, state: (
+            solve(cell, inputs, state=state, dt=case.dt, mask=case.mask, solver=solver, throw=False).states
+        )
+
+    @jax.jit
+    def all_ways(*given):
+        def evaluate(states_of):
+            def total(cell, inputs, state):
+                return jnp.sum(cotangent * cell.read(states_of(cell, inputs, state), inputs))
+
+            return jax.value_and_grad(total, (0, 1, 2))(*given)
+
+        return [evaluate(states_of) for states_of in (by_step, by(Sequential(chunk=4)), by(DEER()))]
+
+    flat = lambda tree: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+    want, *others = map(flat, all_ways(case.cell, case.inputs, case.state))
+    assert all(distance(got, want) < 1e-10 for got in others)
+
+
+@pytest.mark.parametrize("name", ["S6", pytest.param("S4D", marks=pytest.mark.slow)])
+def test_a_layer_that_keeps_no_states_gives_the_same(name):
+    """`expands`: outputs, the last state and gradients, over several pieces of time with a shorter one at the end."""
+    layer = Recurrent(cells.ALL[name](64, 64, dtype=jnp.float64, key=KEY))
+    length = 2 * (2**17 // layer.cell.initial_state().size) + 5
+    assert layer.cell.expands and layer.size == 64
+    inputs = normal(np.random.default_rng(0), (length, 64), jnp.float64)
+
+    def in_pieces(cell):
+        return Recurrent(cell)(inputs, state=None, dt=None, mask=None, key=None, solver=Auto(), throw=False)[:2]
+
+    def at_once(cell):
+        found = solve(cell, inputs, throw=False)
+        return cell.read(found.states, inputs), found.final
+
+    @jax.jit
+    def both(cell):
+        total = lambda way: lambda cell: (lambda y, x: (jnp.sum(y**2), (y, x)))(*way(cell))
+        return [jax.grad(total(way), has_aux=True)(cell) for way in (in_pieces, at_once)]
+
+    for got, want in zip(*map(jax.tree.leaves, both(layer.cell)), strict=True):
+        assert distance(got, want) < 1e-10
+
+
+def test_affine_cells_take_one_newton_iteration():
+    case = Case("LinOSS damped", 40)
+    assert check_structure(case.cell).found_affine
+    assert jnp.all(solve(case.cell, case.inputs, solver=DEER(rtol=1e-12)).iterations == 1)
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_what_is_read(name):
+    case = Case(name, 3)
+    cell, inputs = case.cell, np.asarray(case.inputs)
+    states = case.states()
+    if name == "S6":
+        b = states.reshape(3, 2, 3, 4)
+        want = np.stack([np.sum(b[..., h, :] * (inputs @ np.asarray(cell.w_c)), -1) for h in range(3)], -1)
+    elif name in ("S4D", "LiquidS4"):
+        c = np.asarray(cell.c[0] + 1j * cell.c[1])
+        want = np.stack([2 * np.real(states[..., 2 * h : 2 * h + 2] @ c[h]) for h in range(3)], -1)
+    elif name.startswith("LinOSS"):
+        y = states[..., 8:12] + 1j * states[..., 12:]
+        want = np.real(y @ complex_rows(cell.c))
+    else:
+        want = (2 if name.startswith("S5") else 1) * np.real(states @ complex_rows(cell.c))
+    got = cell.read(jnp.asarray(states), case.inputs)
+    assert got.dtype == jnp.float64 and distance(got, want + np.asarray(cell.d) * inputs) < 1e-12
+
+
+def test_numbers_of_parameters():
+    """Of 5 features and 8 states, as published; a complex parameter counts as two."""
+    h, n, half = 5, 8, 4
+    wanted = {
+        "LRU": 3 * n + 4 * n * h + h,
+        "S5": 3 * half + 4 * half * h + h,
+        "LinOSS": 2 * n + 4 * n * h + h,
+        "S6": n * h + h * (1 + 2 * n) + h + 2 * h,
+        "S4D": h + 4 * half * h + h,
+        "LiquidS4": h + 6 * half * h + h,
+    }
+    for name, count in wanted.items():
+        assert parameter_count(cells.ALL[name](h, n, key=KEY)) == count, name
+    assert parameter_count(cells.LinOSS(h, n, discretisation="damped", key=KEY)) == wanted["LinOSS"] + n
+    assert parameter_count(cells.S6(32, 4, key=KEY)) == 32 * 4 + 32 * (2 + 8) + 2 * 32 + 2 * 32
+
+
+# --- at the start -----------------------------------------------------------------------------------------------------
+
+
+def test_eigenvalues_of_lru():
+    cell = cells.LRU(2, 4000, r_min=0.4, r_max=0.9, max_phase=1.5, key=KEY)
+    modulus, angle = np.exp(-np.exp(np.asarray(cell.nu))), np.exp(np.asarray(cell.theta))
+    assert np.all((modulus >= 0.4) & (modulus <= 0.9) & (angle > 0) & (angle <= 1.5))
+    even = (np.arange(4000) + 0.5) / 4000
+    # Uniform over the area: the square of the modulus and the angle are uniform.
+    assert np.max(np.abs(np.sort(modulus**2) - (0.16 + even * (0.81 - 0.16)))) < 0.02
+    assert np.max(np.abs(np.sort(angle) - 1.5 * even)) < 0.04
+    np.testing.assert_allclose(np.exp(np.asarray(cell.gamma)) ** 2, 1 - modulus**2, rtol=1e-10)
+    step = np.asarray(cell.step(jnp.ones(4000, complex), jnp.zeros(4000, complex)))
+    np.testing.assert_allclose(step, modulus * np.exp(1j * angle), rtol=1e-10)
+    extreme = cells.LRU(2, 4000, dtype=jnp.float32, key=KEY)
+    assert all(jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(eqx.filter(extreme, eqx.is_array)))
+
+
+def test_scale_of_the_matrices():
+    """The published variances, each within some percent."""
+    spread = lambda a: float(np.std(np.asarray(a)))
+    lru = cells.LRU(50, 80, key=KEY)
+    assert spread(lru.b) == pytest.approx(1 / 10, rel=0.05) and spread(lru.c) == pytest.approx(80**-0.5, rel=0.05)
+    s5 = cells.S5(50, 80, key=KEY)
+    # A unitary basis keeps the size of a matrix: half of the columns have half of the sum of squares.
+    assert spread(s5.b) == pytest.approx((2 * 80) ** -0.5, rel=0.05)
+    assert spread(s5.c) == pytest.approx((50 * 80) ** -0.5, rel=0.05)
+    linoss = cells.LinOSS(50, 80, key=KEY)
+    assert float(jnp.max(jnp.abs(linoss.b))) == pytest.approx(50**-0.5, rel=0.01)
+    assert float(jnp.max(jnp.abs(linoss.c))) == pytest.approx(80**-0.5, rel=0.01)
+    s6 = cells.S6(64, 16, key=KEY)
+    steps = np.log1p(np.exp(np.asarray(s6.b_step)))
+    assert np.all((steps > 0.000999) & (steps < 0.1001)) and np.std(np.log(steps)) > 1
+    assert float(jnp.max(jnp.abs(s6.w_c))) == pytest.approx(1 / 8, rel=0.01)
+    assert float(jnp.max(jnp.abs(s6.w_step))) == pytest.approx(1 / 2, rel=0.01)
+    np.testing.assert_allclose(np.exp(np.asarray(s6.a)), np.tile(np.arange(1, 17), (64, 1)))
+
+
+def legs(size):
+    """HiPPO-LegS, entry by entry, and its normal part."""
+    a = np.zeros((size, size))
+    for n in range(size):
+        for k in range(n):
+            a[n, k] = -np.sqrt(2 * n + 1) * np.sqrt(2 * k + 1)
+        a[n, n] = -(n + 1)
+    p = np.sqrt(np.arange(size) + 0.5)
+    return a + np.outer(p, p)
+
+
+def test_s5_starts_from_the_eigenvalues_of_hippo():
+    for size, blocks in ((16, 1), (24, 3)):
+        cell = cells.S5(3, size, blocks=blocks, key=KEY)
+        found = np.linalg.eigvals(legs(size // blocks))  # of a general matrix: no symmetry is used
+        negative = found[found.imag < 0]
+        wanted = np.tile(negative[np.argsort(negative.imag)], blocks)
+        got = np.asarray(cell.lambda_re + 1j * cell.lambda_im)
+        assert len(negative) == size // blocks // 2 and distance(got, wanted) < 1e-10
+
+
+def test_s5_is_the_full_real_system():
+    """The states of the real, dense system in the time domain, with matrices of both blocks side by side."""
+    cell = cells.S5(2, 8, blocks=2, dt_min=0.05, dt_max=0.05, key=KEY)
+    inputs = normal(np.random.default_rng(0), (30, 2), jnp.float64)
+    states = solve(cell, inputs).states
+    values, vectors = np.linalg.eig(legs(4))
+    half = vectors[:, np.argsort(values.imag)[:2]]
+    half = half / np.linalg.norm(half, axis=0)
+    cells_b = np.asarray(cell.b)
+    b = cells_b[:, :4] + 1j * cells_b[:, 4:]  # input, half of the states
+    c = complex_rows(cell.c)
+    for block in range(2):
+        own = slice(2 * block, 2 * block + 2)
+        # An eigenvector's phase is arbitrary: the library's is in its B; it cancels in x B̄ and in C x.
+        keep = expm(0.05 * legs(4))
+        gain = np.linalg.solve(legs(4), keep - np.eye(4))
+        basis = np.asarray(library_basis(4))
+        real_b = 2 * np.real(basis @ b[:, own].T)  # state, input
+        np.testing.assert_allclose(np.abs(basis.conj().T @ half), np.eye(2), atol=1e-10)
+        x = np.zeros(4)
+        for t in range(30):
+            x = keep @ x + gain @ real_b @ np.asarray(inputs[t])
+            np.testing.assert_allclose(basis.conj().T @ x, states[t, own], atol=1e-12)
+    # The outputs with both conjugates written out.
+    full = np.concatenate([states, np.conj(states)], -1) @ np.concatenate([c, np.conj(c)])
+    assert np.max(np.abs(full.imag)) < 1e-12
+    assert distance(cell.read(states, inputs), full.real + np.asarray(cell.d * inputs)) < 1e-12
+
+
+def library_basis(size):
+    from lrcssm.cells.s5 import hippo
+
+    return hippo(size)[1]
+
+
+def test_eigenvalues_of_s4d():
+    lin, inv = (cells.S4D(3, 4, init=init, key=KEY) for init in ("lin", "inv"))
+    np.testing.assert_allclose(np.exp(np.asarray(lin.nu)), 0.5)
+    np.testing.assert_allclose(lin.omega, np.tile([0, 3.141592653589793], (3, 1)))
+    np.testing.assert_allclose(inv.omega, np.tile([3.819718634205488, 0.42441318157838753], (3, 1)))
+
+
+# --- discretisations by hand ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("discretisation", "dt", "velocity", "position"),
+    [
+        # Δ = σ(0) = 1/2, A = 2, B u = 1; velocity 1 and position 2 before.
+        ("im", 1.0, -1 / 3, 11 / 6),  # S = 3/2: z = (1 + (−4 + 1)/2) / S, y = 2 + z/2
+        ("im", 2.0, -2 / 3, 4 / 3),  # the step is 1, S = 3
+        ("imex", 1.0, -1 / 2, 7 / 4),
+        ("imex", 2.0, -2.0, 0.0),
+        ("damped", 1.0, -1 / 4, 15 / 8),  # G = 2, S = 2
+        ("damped", 2.0, -2 / 3, 4 / 3),  # the step is 1, S = 3
+    ],
+)
+def test_a_step_of_linoss_by_hand(discretisation, dt, velocity, position):
+    cell = cells.LinOSS(1, 1, discretisation=discretisation, key=KEY)
+    cell = with_values(cell, a=2.0, step_logit=0.0, b=[[1.0, 3.0]])
+    cell = with_values(cell, g=2.0) if discretisation == "damped" else cell
+    state = jnp.array([1.0, 0.0, 2.0, 0.0])
+    new = cell.step(state, cell.drive(jnp.ones(1)), dt)
+    np.testing.assert_allclose(new[::2], [velocity, position], rtol=1e-12)
+    # The imaginary part starts at rest and is pushed three times as hard: z = 3 Δ / S, y = Δ z.
+    step = dt / 2
+    s = {"im": 1 + 2 * step**2, "imex": 1.0, "damped": 1 + 2 * step}[discretisation]
+    np.testing.assert_allclose(new[1::2], [3 * step / s, 3 * step**2 / s], rtol=1e-12)
+
+
+def test_a_step_of_s6_by_hand():
+    cell = with_values(
+        cells.S6(1, 2, key=KEY), w_delta=0.0, b_step=0.0, w_b=[[1.0, 3.0]], w_c=[[0.5, 1.0]], d=0.25,
+    )  # fmt: skip
+    # Δ = log 2 and A = −1, −2, so that a half and a quarter are kept; u = 2: B = (2, 6), C = (1, 2).
+    u = jnp.array([2.0])
+    new = cell.step(jnp.array([4.0, 8.0]), cell.drive(u))
+    np.testing.assert_allclose(new, [2 + 2.772588722239781, 2 + 8.317766166719343], rtol=1e-12)
+    np.testing.assert_allclose(cell.read(new, u), [4.772588722239781 + 2 * 10.317766166719343 + 0.5], rtol=1e-12)
+    new = cell.step(jnp.array([4.0, 8.0]), cell.drive(u), 2.0)  # Δ = log 4
+    np.testing.assert_allclose(new, [1 + 5.545177444479562, 0.5 + 16.635532333438686], rtol=1e-12)
+
+
+def test_a_step_of_s5_by_hand():
+    values = {"lambda_re": -2.0, "lambda_im": 0.0, "log_step": np.log(0.5), "b": [[1.0, 0.0]]}
+    for discretisation, wanted in (
+        ("zoh", [2 * 0.36787944117144233 + 3 * 0.31606027941427883]),  # Λ̄ = 1/e, B̄ = (1 − 1/e)/2
+        ("bilinear", [2 * (1 / 3) + 3 * (1 / 3)]),  # Λ̄ = (1 − ½)/(1 + ½), B̄ = ½/(1 + ½)
+    ):
+        cell = with_values(cells.S5(1, 2, discretisation=discretisation, key=KEY), **values)
+        np.testing.assert_allclose(cell.step(jnp.array([2.0 + 0j]), cell.drive(jnp.array([3.0]))), wanted, rtol=1e-12)
+    unstable = with_values(cell, lambda_re=5.0)  # kept at −10⁻⁴
+    assert 0 < 1 - float(jnp.abs(unstable.step(jnp.ones(1, complex), jnp.zeros(1, complex)))[0]) < 1e-4
+
+
+@pytest.mark.parametrize("name", ["LRU", "S5", "S6", "S4D"])
+def test_two_half_steps_are_a_whole_one(name):
+    """Without input for the LRU and S6; with one that is held for those that hold it."""
+    case = Case(name, 1)
+    u = case.inputs[0] * (name in ("S5", "S4D"))
+    drive = case.cell.drive(u)
+    if name == "S6":
+        assert jnp.all(drive[1] == 0)
+    whole = case.cell.step(case.state, drive)
+    half = case.cell.step(case.cell.step(case.state, drive, 0.5), drive, 0.5)
+    assert distance(half, whole) < 1e-12
+
+
+# --- stability --------------------------------------------------------------------------------------------------------
+
+
+def spectral_radii(cell, dt):
+    units = cell.state_dim
+    jacobian = jax.jacfwd(lambda x: cell.step(x, jnp.zeros(2 * units), dt))(cell.initial_state())
+    blocks = np.asarray(jacobian).reshape(2, 2 * units, 2, 2 * units)
+    blocks = np.stack([blocks[:, i, :, i] for i in range(2 * units)])
+    return np.max(np.abs(np.linalg.eigvals(blocks)), -1)
+
+
+def test_damped_oscillators_are_stable_whatever_their_parameters():
+    rng = np.random.default_rng(0)
+    cell = cells.LinOSS(2, 500, discretisation="damped", key=KEY)
+    wild = with_values(
+        cell, a=rng.normal(size=500) * 100, g=rng.normal(size=500) * 30, step_logit=rng.normal(size=500) * 3
+    )
+    for dt in (0.01, 1.0, 30.0):
+        # Where both eigenvalues meet, rounding moves them by its square root.
+        assert np.all(spectral_radii(wild, dt) <= 1 + 1e-6)
+    at_start = spectral_radii(cell, 1.0)
+    assert np.all((at_start > 0.9 - 1e-9) & (at_start < 1 + 1e-9))
+    even = (np.arange(1000) + 0.5) / 1000
+    assert np.max(np.abs(np.sort(at_start**2) - (0.81 + even * 0.19))) < 0.02
+    narrow = spectral_radii(cells.LinOSS(2, 50, discretisation="damped", r_min=0.5, r_max=0.6, key=KEY), 1.0)
+    assert np.all((narrow > 0.5 - 1e-9) & (narrow < 0.6 + 1e-9))
+
+
+def test_which_oscillators_keep_their_energy():
+    values = {"a": np.random.default_rng(0).uniform(0.01, 3, 50), "step_logit": 0.5}
+    radii = [spectral_radii(with_values(cells.LinOSS(2, 50, discretisation=d, key=KEY), **values), 1.0)
+             for d in ("im", "imex")]  # fmt: skip
+    np.testing.assert_allclose(radii[1], 1, atol=1e-10)
+    s = 1 + values["a"] / (1 + np.exp(-0.5)) ** 2
+    np.testing.assert_allclose(radii[0], np.tile(s**-0.5, 2), rtol=1e-10)
+
+
+def test_steps_are_trained_only_if_asked_for():
+    def gradient(**options):
+        cell = cells.LinOSS(2, 3, key=KEY, **options)
+        return jax.grad(lambda c: jnp.sum(c.step(jnp.ones(12), c.drive(jnp.ones(2)), 0.5) ** 2))(cell)
+
+    assert jnp.all(gradient().step_logit == 0) and jnp.all(gradient().a != 0)
+    assert jnp.all(gradient(train_dt=True).step_logit != 0)
+    assert jnp.all(gradient(discretisation="damped").step_logit != 0)
+    assert jnp.all(gradient(discretisation="damped", train_dt=False).step_logit == 0)
+
+
+def test_certificate_of_s6():
+    cell = cells.S6(3, 4, key=KEY)
+    cell = with_values(cell, w_delta=10 * np.asarray(cell.w_delta), w_b=3 * np.asarray(cell.w_b))
+    assert "No certificate" in str(certify(cell))
+    found = certify(cell, 2.0, dt=(0.5, 2.0))
+    assert jnp.all(found.contractive)
+    rng = np.random.default_rng(0)
+    direction = rng.normal(size=(300, 20, 3))
+    inputs = jnp.asarray(2 * direction / np.linalg.norm(direction, axis=-1, keepdims=True))
+    dt = jnp.asarray(rng.choice([0.5, 2.0], (300, 20)))
+    solution = solve(cell, inputs, dt=dt)
+    assert jnp.all(jnp.abs(solution.states) <= found.state_bound)
+    keep = jax.jvp(lambda x: cell.step(x, cell.drive(inputs), dt[..., None]), (solution.states,),
+                   (jnp.ones_like(solution.states),))[1]  # fmt: skip
+    assert jnp.all((keep >= found.jacobian_low) & (keep <= found.jacobian_high))
+    # The bounds are not idle: an input that is held comes near to them.
+    held = jnp.broadcast_to(inputs[0], (2000, 20, 3))
+    reached = jnp.max(jnp.abs(solve(cell, held).states), (0, 1)) / certify(cell, 2.0).state_bound
+    assert jnp.max(reached) > 0.3
+
+
+@pytest.mark.parametrize("name", ["LRU", "S5", "LinOSS", "S4D", "LiquidS4"])
+def test_no_certificate_where_units_turn(name):
+    assert not jnp.any(certify(cells.ALL[name](3, 4, key=KEY), 1.0).exists)
+
+
+def test_diagnosis_of_a_complex_cell():
+    cell = cells.LRU(2, 5, key=KEY)
+    inputs = normal(np.random.default_rng(0), (20, 2), jnp.float64)
+    found = diagnose(cell, inputs, solve(cell, inputs))
+    np.testing.assert_allclose(found.lyapunov, -np.exp(np.asarray(cell.nu)), rtol=1e-10)
+
+
+# --- S4D by its kernel ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("init", ["lin", "inv"])
+def test_the_kernel_of_s4d_is_its_recurrence(init):
+    cell = cells.S4D(3, 6, init=init, key=KEY)
+    inputs = np.asarray(normal(np.random.default_rng(0), (40, 3), jnp.float64))
+    kernel = np.asarray(cell.kernel(40))
+    want = np.stack([np.convolve(inputs[:, h], kernel[:, h])[:40] for h in range(3)], -1) + np.asarray(cell.d) * inputs
+    assert distance(cell.read(solve(cell, inputs).states, jnp.asarray(inputs)), want) < 1e-10
+
+
+def test_the_kernel_in_single_precision():
+    cell = cells.S4D(8, 64, dtype=jnp.float32, key=KEY)
+    wide = jax.tree.map(lambda a: a.astype(jnp.float64), cell)
+    assert cell.kernel(20000).dtype == jnp.float32
+    assert distance(cell.kernel(20000), wide.kernel(20000)) < 2e-5
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: cells.LRU(2, 3, r_min=0.9, r_max=0.5, key=KEY), "LRU got r_min=0.9 and r_max=0.5; give 0 <= r_min"),
+        (lambda: cells.LRU(2, 3, max_phase=0, key=KEY), "LRU got max_phase=0; give a positive angle"),
+        (lambda: cells.LRU(2, 3, dtype=jnp.complex64, key=KEY), "LRU got dtype=complex64; give that of its real"),
+        (lambda: cells.S5(2, 5, key=KEY), "S5 got state_dim=5; give an even number"),
+        (lambda: cells.S5(2, 6, blocks=2, key=KEY), "S5 got blocks=2 for state_dim=6; each block has"),
+        (
+            lambda: cells.S5(2, 6, dt_min=0.1, dt_max=0.01, key=KEY),
+            "S5 got dt_min=0.1 and dt_max=0.01; give 0 < dt_min",
+        ),
+        (lambda: cells.S4D(2, 0, key=KEY), "S4D got state_dim=0; give an even number"),
+        (lambda: cells.LiquidS4(2, 3, key=KEY), "LiquidS4 got state_dim=3; give an even number"),
+        (lambda: cells.S6(2, 3, rank=0, key=KEY), "S6 got rank=0; give a whole number of at least 1, or None"),
+        (lambda: cells.LinOSS(2, 3, r_min=0, key=KEY), "LinOSS got r_min=0 and r_max=1.0; give 0 < r_min"),
+    ],
+)
+def test_mistakes_are_explained(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
