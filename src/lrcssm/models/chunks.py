@@ -17,7 +17,7 @@ from .block import Passed
 
 # Numbers between two layers: from the first on a sequence is taken in chunks; where that cannot be, and there are as many
 # as the second between all layers together, those inside the layers are computed twice.
-LONG, VERY_LONG = 2**22, 2**26
+LONG, VERY_LONG = 2**25, 2**26
 
 
 def choose_chunk(
