@@ -96,7 +96,7 @@ def test_solvers_agree_and_dropout_is_only_for_training():
 def test_architectures(name):
     model = make(**ARCHITECTURES[name])
     outputs, state = model(jnp.ones((5, 4, 3)))
-    assert outputs.shape == (4, 2) and len(state.blocks) == 2
+    assert outputs.shape == (4, 2) and len(state.blocks) == model.config.depth
 
 
 @pytest.mark.parametrize(

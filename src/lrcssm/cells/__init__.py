@@ -15,6 +15,6 @@ from .stc import STC as STC
 
 ALL: dict[str, type[Cell]] = {
     cell.__name__: cell
-    for cell in (LRC, STC, LTC, GRU, MGU, LSTM, DenseLRC, DenseSTC, DenseLTC, LRU, S5, LinOSS, S6, S4D, LiquidS4)
+    for cell in (LRC, STC, LTC, GRU, MGU, LSTM, LRU, S5, LinOSS, S6, S4D, LiquidS4, DenseLRC, DenseSTC, DenseLTC)
 }
 """Every cell by its name; the tests run over it."""

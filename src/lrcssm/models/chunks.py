@@ -97,10 +97,17 @@ def run_chunks(
     run = jax.checkpoint(run, prevent_cse=False)
     (states, known, verdicts), outputs = scan_chunks(run, carry, (x, dt, mask), chunk)
     passed = tuple(
-        Passed(state, Solution(jax.tree.leaves(state)[-1][None], *verdict, str(solver)), None)
-        for state, verdict in zip(states, verdicts, strict=True)
+        Passed(state, _solution(state, verdict, solver), None) for state, verdict in zip(states, verdicts, strict=True)
     )
-    return (outputs if model.pool is None else model.conclude(known)), passed
+    if known is None:
+        assert outputs is not None
+        return outputs, passed
+    return model.conclude(known), passed
+
+
+def _solution(state: Any, verdict: tuple[Array, ...], solver: Solver) -> Solution:
+    status, iterations, residual = verdict
+    return Solution(jax.tree.leaves(state)[-1][None], status, iterations, residual, str(solver))
 
 
 def _worst(verdict, left: Passed):

@@ -1,9 +1,9 @@
 """Runs of one shape side by side: one program makes a step of all of them.
 
-A small model leaves most of a machine idle, because what it computes takes less time than starting to compute it. Runs that
+A small model leaves much of a machine idle, because what it computes takes less time than starting to compute it. Runs that
 differ in numbers only (learning rate, seed, weight decay, ...) can share that time. A large model keeps the machine busy
-alone, and is then better trained alone; the documentation has measurements. Workers of a study train one run at a time, whose
-result is then the same to the last bit as that of `lrcssm train`.
+alone; the documentation has measurements. Workers of a study train one run at a time, whose result is then that of
+`lrcssm train` to the last bit.
 """
 
 import math
