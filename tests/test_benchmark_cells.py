@@ -25,7 +25,7 @@ ROW = {
 
 def test_every_cell_and_variant_can_be_made():
     made: dict[str, Any] = {
-        name: eqx.filter_eval_shape(make, 2, 3, dtype=jnp.float32, key=jax.random.key(0))
+        name: eqx.filter_eval_shape(make, 2, 4, dtype=jnp.float32, key=jax.random.key(0))
         for name, make in cells.makers().items()
     }
     assert set(library.ALL) <= set(made) and next(iter(made)) == "LRC"

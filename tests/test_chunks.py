@@ -21,7 +21,7 @@ VARIANTS = {
     "Mamba": {"cell": "Mamba", "final_norm": True, "pool": "mean"},
     "S6, regression": {"cell": "S6", "task": "regress"},
 }
-QUICK = ("mean-max-std, differences, dropout", "last, patches, time", "Mamba")
+QUICK = ("mean-max-std, differences, dropout",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in VARIANTS])
@@ -50,6 +50,7 @@ def test_chunks_give_what_the_whole_gives(name):
         assert distance(a, b) < 1e-10
 
 
+@pytest.mark.slow
 def test_from_a_state_and_with_newton():
     model = SequenceModel(ModelConfig(**SMALL, task="per-step"), jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (20, 2, 3), jnp.float64)
@@ -82,6 +83,7 @@ def test_when(monkeypatch):
         chosen(100, 0)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch):
     """The blocks of a very long input keep nothing inside them, and nothing else changes."""
     model = SequenceModel(ModelConfig(**SMALL, bidirectional=True, dropout=0.3), jax.random.key(0))

@@ -166,7 +166,8 @@ def test_mistakes(arguments, says, capsys):
     assert not pathlib.Path("runs").exists()
 
 
-def test_mistakes_about_studies(capsys, instant):
+def test_mistakes_about_studies(capsys, monkeypatch, instant):
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", type(sys)("optuna_dashboard"))
     for command in ("worker", "show", "dashboard"):
         assert cli.main(["tune", command, "none"]) == 2
         assert "There is no study in runs/tune/none.journal; lrcssm tune start" in capsys.readouterr().err
