@@ -116,7 +116,7 @@ def importance(study: Study) -> dict[str, float]:
 
 def serve(options: Dashboard) -> None:
     """Starts optuna-dashboard and waits until it is interrupted."""
-    import optuna_dashboard
+    import optuna_dashboard  # pyright: ignore[reportMissingImports]
 
     place = open_place(options.study, options.storage, make=False)
     study = Study.load(options.study, place)
