@@ -102,7 +102,7 @@ RFORMER = {"signature": {"windows": 5, "level": 2, "univariate": True}}
 
 
 @pytest.mark.parametrize(
-    "changes", [pytest.param({}, marks=pytest.mark.slow, id="steps"), pytest.param(RFORMER, id="signatures")]
+    "changes", [pytest.param({}, id="steps"), pytest.param(RFORMER, marks=pytest.mark.slow, id="signatures")]
 )
 def test_padding_changes_nothing(changes):
     """Nor do steps that are missing in the middle; and the gradient is that of finite differences."""

@@ -165,6 +165,7 @@ def test_without_torch(monkeypatch):
     assert 'pip install "lrcssm[bench]"' in row["note"] and row["forward"] is None
 
 
+@pytest.mark.slow
 def test_with_torch():
     pytest.importorskip("torch")
     record = engine.measure(EngineBenchmark(**TINY, methods=("lstm", "sequential")))

@@ -34,6 +34,7 @@ def test_models(capsys, tmp_path):
         assert row["step"]["rounds"] == 2
 
 
+@pytest.mark.slow
 def test_scaling(capsys, tmp_path, monkeypatch):
     """What does not fit at one length is not tried at longer ones."""
     path = tmp_path / "record.json"

@@ -138,6 +138,7 @@ def test_brackets_of_the_field():
     assert distance(eqx.filter_jit(layer.field)(jnp.asarray(h), jnp.asarray(dz)), brackets(layer, h) @ dz) < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_padding_changes_nothing(name):
     """Nor do steps that are missing in the middle; and the gradient is that of finite differences."""

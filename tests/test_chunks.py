@@ -21,7 +21,7 @@ VARIANTS = {
     "Mamba": {"cell": "Mamba", "final_norm": True, "pool": "mean"},
     "S6, regression": {"cell": "S6", "task": "regress"},
 }
-QUICK = ("mean-max-std, differences, dropout",)
+QUICK = ("mean",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in VARIANTS])

@@ -10,7 +10,8 @@ import lrcssm
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-PUBLIC = {name: value for name, value in vars(lrcssm).items() if getattr(value, "__module__", "").startswith("lrcssm.")}
+NAMES = {name: getattr(lrcssm, name) for name in dir(lrcssm)}
+PUBLIC = {name: value for name, value in NAMES.items() if getattr(value, "__module__", "").startswith("lrcssm.")}
 STABILITY = {name: getattr(lrcssm.stability, name) for name in ("certify", "diagnose", "time_constants")}
 OBJECTS = {name: PUBLIC[name] for name in sorted(PUBLIC)} | dict(lrcssm.cells.ALL) | STABILITY
 

@@ -20,7 +20,7 @@ SMALL = {"input_dim": 2, "output_dim": 2, "width": 16, "state": 16, "depth": 1}
 # What an architecture may set itself. A mean alone is a slow start: what tells the classes apart is of second order.
 DEFAULTS = {"cell": "LRC", "pool": "mean-max-std"}
 FEWER = {"solver_steps": 32}  # options that make a layer cheaper, where it has them
-QUICK = ("lrcssm", "lru")
+QUICK = ("lrcssm",)
 
 
 @pytest.fixture(autouse=True)

@@ -49,7 +49,7 @@ def words(store, *more):
 def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, monkeypatch):
     assert cli.main(words(tmp_path)) == 0
     out, err = capsys.readouterr()
-    assert "85.2 ± 2.1" in out and "2/2" in out and "4 steps, where the published runs had up to 15,000" in out
+    assert "85.2 ± 2.1" in out and "2/2" in out and "4 steps, where the published runs had up to 294,000" in out
     assert "0 of 2 runs are there; 2 to go" in err and "2/2 LrcSSM, SCP1, seed 3456:" in err
     results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/result.json"))]
     assert [result["test_cases"] for result in results] == [7, 7] and results[0]["steps"] == STEPS

@@ -114,14 +114,8 @@ def test_share_of_certified_units_at_the_start(capsys):
         print("\nunits certified to contract at the initial parameters:", *lines, sep="\n")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "LRC tanh-clamp",
-        pytest.param("LRC released tanh-clamp", marks=pytest.mark.slow),
-        pytest.param("LRC negative-softplus-exponential", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["LRC tanh-clamp", "LRC released tanh-clamp", "LRC negative-softplus-exponential"])
 @jax.numpy_dtype_promotion("standard")  # optax counts in integers
 def test_training_does_not_break_the_contraction(name):
     """200 steps of Adam, at a learning rate that moves every parameter far, on handwritten digits row by row."""

@@ -137,7 +137,9 @@ def _recurrent(architecture: str, dataset: str) -> Published:
     rate, width, state, depth, time, *more = _RECURRENT[architecture][dataset]
     fields = ARCHITECTURES[architecture] | {"width": width, "state": state, "depth": depth, "time": time}
     if architecture == "lrcssm":
-        training = {"steps": 15_000, "batch": 4, "clip": 1.0, "check_every": 100}
+        epoch = _ROUGH[dataset][-1] // 4
+        patience = 100 if dataset == "Worms" else 1000
+        training = {"steps": 3000 * epoch, "batch": 4, "clip": 1.0, "check_every": epoch, "patience": patience}
         return Published(fields | RELEASED, _PLAIN | training | {"learning_rate": rate})
     names = {"s5": ("blocks",), "mamba": ("conv", "expand")}.get(architecture, ())
     options = dict(fields.get("cell_options", {})) | dict(zip(names, more, strict=True))
