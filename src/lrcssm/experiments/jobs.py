@@ -145,6 +145,7 @@ def run_job(
             "validation": fitted.score, "test": evaluate(fitted.model, test)["accuracy"], "best_step": fitted.step,
             "steps": last.step, "training_seconds": last.seconds,
             "iterations": float(np.mean([epoch.iterations for epoch in fitted.history])),
+            "iterations_by_layer": np.mean([epoch.iterations_by_layer for epoch in fitted.history], 0).tolist(),
         }  # fmt: skip
     result = found | {
         "train_cases": len(train), "test_cases": len(test), "seconds": time.perf_counter() - start,

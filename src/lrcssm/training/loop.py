@@ -30,24 +30,26 @@ from .step import TrainState, train_step
 @dataclasses.dataclass(frozen=True)
 class Epoch:
     """One look at the validation data: the step, the mean training loss since the last one, the scores, seconds since
-    the start, and the solver's mean number of iterations."""
+    the start, and the solver's mean number of iterations, over all layers and of each one."""
 
     step: int
     loss: float
     scores: dict[str, float]
     seconds: float
     iterations: float
+    iterations_by_layer: tuple[float, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it, which has no NaN."""
         scores = {name: value if math.isfinite(value) else None for name, value in self.scores.items()}
-        return dataclasses.asdict(self) | {"scores": scores}
+        return dataclasses.asdict(self) | {"scores": scores, "iterations_by_layer": list(self.iterations_by_layer)}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Epoch":
         """The inverse of `to_dict`."""
         scores = {name: math.nan if value is None else value for name, value in fields["scores"].items()}
-        changed: dict[str, Any] = fields | {"scores": scores}
+        layers = tuple(fields.get("iterations_by_layer", ()))
+        changed: dict[str, Any] = fields | {"scores": scores, "iterations_by_layer": layers}
         return cls(**changed)
 
 
@@ -133,9 +135,9 @@ def fit(
     for now in range(first, config.steps + 1):
         if progress.over:
             break
-        state, value, count, status = train_step(state, arrays_of(next(order), class_weights), knobs, key, solver)
+        state, value, counts, status = train_step(state, arrays_of(next(order), class_weights), knobs, key, solver)
         running.append(value)
-        iterations.append(count)
+        iterations.append(counts)
         statuses.append(status)
         tick(now)
         if now % config.check_every and now != config.steps:
@@ -149,7 +151,7 @@ def fit(
         chosen = state.average if config.ema else state.model
         scores = {} if validation is None else evaluate(chosen, validation, solver=solver)
         seconds = before + time.perf_counter() - start
-        epoch = Epoch(now, loss, scores, seconds, float(jnp.mean(jnp.stack(iterations))))
+        epoch = Epoch(now, loss, scores, seconds, *mean_iterations(np.stack(iterations)))
         running, iterations, statuses = [], [], []
         progress = _judged(progress, state, chosen, epoch, config)
         stop = bool(report(epoch)) or progress.over or now == config.steps
@@ -157,6 +159,12 @@ def fit(
         if store is not None:
             store.write(progress, final=stop)
     return Fitted(progress.best, progress.score, progress.best_step, progress.history)
+
+
+def mean_iterations(counts: np.ndarray) -> tuple[float, tuple[float, ...]]:
+    """The mean over steps and layers of `counts`, (steps, layers), and that of each layer; 0 where no layer has a solver."""
+    layers = tuple(float(count) for count in counts.mean(0))
+    return float(np.mean(layers)) if layers else 0.0, layers
 
 
 def _judged(progress: Progress, state, chosen, epoch: Epoch, config: TrainingConfig) -> Progress:

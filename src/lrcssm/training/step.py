@@ -41,7 +41,8 @@ def train_step(
 
     **Returns:**
 
-    The state after the step, the loss, the mean number of the solvers' iterations and the worst of their statuses.
+    The state after the step, the loss, the mean number of the solver's iterations in each layer that has one and the worst
+    of their statuses.
     """
     inputs, mask, dt, targets, weights = batch
     chosen = trainable(state.model)
@@ -54,12 +55,12 @@ def train_step(
         outputs, _, passed = model.run(inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False)
         each = losses(model, outputs, targets, mask, knobs.label_smoothing)
         solutions = [left.solution for left in passed if left.solution is not None]
-        count = sum(jnp.mean(one.iterations.astype(each.dtype)) for one in solutions) / max(len(solutions), 1)
+        counts = jnp.asarray([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions], each.dtype)
         worst = jnp.max(jnp.stack([jnp.zeros((), jnp.int32), *(jnp.max(one.status) for one in solutions)]))
         loss = jnp.sum(weights * each) / jnp.maximum(jnp.sum(weights), 1e-9) + model.penalty().astype(each.dtype)
-        return loss, (jnp.asarray(count, each.dtype), worst, passed)
+        return loss, (counts, worst, passed)
 
-    (value, (count, worst, passed)), gradient = eqx.filter_value_and_grad(total, has_aux=True)(learned)
+    (value, (counts, worst, passed)), gradient = eqx.filter_value_and_grad(total, has_aux=True)(learned)
     gradient = jax.tree.map(jnp.conj, gradient)  # of a complex number JAX gives the conjugate of the ascent
     updates, memory = knobs.optimiser().update(gradient, state.optimiser, learned)
     rate = knobs.rate(state.step)
@@ -71,4 +72,4 @@ def train_step(
     average = jax.tree.map(mix, eqx.filter(state.average, chosen), learned)
     whole = lambda learned: eqx.combine(learned, rest).with_norms(passed)
     new = TrainState(whole(learned), whole(average), memory, state.step + 1)
-    return new, value, count, worst
+    return new, value, counts, worst

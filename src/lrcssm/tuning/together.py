@@ -21,7 +21,7 @@ from ..data.cases import arrange
 from ..engine import Auto, Solver, Status
 from ..models import SequenceModel
 from ..training import Epoch, Fitted, TrainingConfig, evaluate
-from ..training.loop import Progress, _check, _endless, _judged
+from ..training.loop import Progress, _check, _endless, _judged, mean_iterations
 from ..training.metrics import arrays_of, weights_of
 from ..training.step import TrainState, train_step
 
@@ -97,7 +97,7 @@ def fit_together(
             state = _taken(states, i)
             chosen = state.average if config.ema else state.model
             scores = {} if validation is None else evaluate(chosen, validation, solver=solver)
-            epoch = Epoch(now, loss, scores, seconds, float(counts[:, i].mean()))
+            epoch = Epoch(now, loss, scores, seconds, *mean_iterations(counts[:, i]))
             ends[i] = _judged(end, state, chosen, epoch, config)
         if all(isinstance(end, FloatingPointError) or end.over for end in ends):
             break
