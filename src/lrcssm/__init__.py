@@ -10,6 +10,7 @@ from .engine import (
     Auto as Auto,
     Jacobi as Jacobi,
     Sequential as Sequential,
+    Sharded as Sharded,
     Solution as Solution,
     SolveError as SolveError,
     Status as Status,

@@ -9,5 +9,6 @@ from .solvers import (
     Auto as Auto,
     Jacobi as Jacobi,
     Sequential as Sequential,
+    Sharded as Sharded,
     Solver as Solver,
 )

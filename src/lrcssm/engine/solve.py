@@ -1,5 +1,6 @@
 """`solve`: the one verb. Checks what it is given, brings it into one layout, runs a solver, attaches the gradient."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ from .adjoint import attach
 from .arguments import Arguments, prepare
 from .newton import iterate
 from .solution import Solution, SolveError, Status
-from .solvers import DEER, Auto, Sequential, Solver
+from .sharded import over_devices
+from .solvers import DEER, Auto, Sequential, Sharded, Solver
 from .system import Piece, chunk_length, sweep
 from .verdict import guard, judge
 
@@ -54,7 +56,7 @@ def solve(
     - `mask`: `(time, ...)`, true where a step is real. Other steps leave the state as it is, and what their inputs hold
         changes nothing, NaN included.
     - `guess`: states to start the iteration from, `(time, ..., state)`: a warm start for the parallel solvers.
-    - `solver`: `Auto()`, `Sequential()`, `DEER()`, `ELK()` or `Jacobi()`.
+    - `solver`: `Auto()`, `Sequential()`, `DEER()`, `ELK()`, `Jacobi()`, or `Sharded(mesh)` for many devices.
     - `throw`: raise `SolveError` if the states may not be used. With `throw=False` look at `Solution.status`.
 
     **Returns:**
@@ -63,7 +65,9 @@ def solve(
     """
     arguments = prepare(cell, inputs, state, dt, mask, guess)
     traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(arguments))
-    solution = _solve(arguments, _chosen(solver, arguments.cell.structure), throw and traced)
+    chosen = _chosen(solver, arguments.cell.structure)
+    run = _solve_sharded if isinstance(chosen, Sharded) else _solve
+    solution = run(arguments, chosen, throw and traced)
     if throw and not traced and jnp.any(~solution.ok):
         raise SolveError(_sentence(solution))
     return solution
@@ -74,9 +78,11 @@ def _chosen(solver: Solver, structure: str) -> Solver:
     if not isinstance(solver, Auto):
         if not isinstance(solver, Solver):
             raise TypeError(
-                f"solve got solver={solver!r}; give one of Auto(), Sequential(), DEER(), ELK() or Jacobi()"
+                f"solve got solver={solver!r}; give one of Auto(), Sequential(), DEER(), ELK(), Jacobi() or Sharded(mesh)"
                 + (" (an instance: add the parentheses)." if isinstance(solver, type) else ".")
             )
+        if isinstance(solver, Sharded):
+            return dataclasses.replace(solver, solver=_chosen(solver.solver, structure))
         return solver
     parallel = jax.default_backend() != "cpu" if solver.parallel is None else solver.parallel
     if not parallel:
@@ -128,6 +134,26 @@ def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution
         residual=arguments.restore(residual),
         solver=name,
     )
+
+
+@eqx.filter_jit
+def _solve_sharded(arguments: Arguments, solver: Sharded, raise_inside: bool) -> Solution:
+    if arguments.guess is not None:
+        raise ValueError("solve got a guess, which Sharded cannot use; leave it out.")
+
+    def run(cell, inputs, state, dt, mask):
+        part = Arguments(cell, Piece(inputs, dt, mask), state, None, state.shape[:1])
+        found = _solve(part, solver.solver, False)
+        return found.states, found.final, found.status
+
+    piece, name = arguments.piece, str(solver)
+    states, _, status, iterations, residual = over_devices(
+        run, arguments.cell, piece.inputs, arguments.initial, piece.dt, piece.mask, solver
+    )
+    if raise_inside:
+        states = guard(states, status, name)
+    restore = arguments.restore
+    return Solution(restore(states), restore(status), restore(iterations), restore(residual), name)
 
 
 def _sentence(solution: Solution) -> str:

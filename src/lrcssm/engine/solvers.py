@@ -5,6 +5,8 @@ All of them give the same states. See the page "How to choose a solver" for what
 
 import dataclasses
 
+import jax
+
 
 def _check_tolerances(solver) -> None:
     name = type(solver).__name__
@@ -124,4 +126,45 @@ class Auto:
     newton: DEER | ELK | Jacobi | None = None
 
 
-Solver = Sequential | DEER | ELK | Jacobi | Auto
+@dataclasses.dataclass(frozen=True)
+class Sharded:
+    """Splits time over devices: each solves its own part, and what their parts begin with is found by Newton's method, with
+    one small exchange in each iteration. Of P devices at most P − 1 iterations are needed, most often two.
+
+    ```python
+    import jax, lrcssm
+
+    mesh = jax.make_mesh((1, jax.device_count()), ("batch", "sequence"))
+    cell = lrcssm.cells.LRC(3, 8, key=jax.random.key(0))
+    inputs = jax.random.normal(jax.random.key(1), (1000, 4, 3))
+    states = lrcssm.solve(cell, inputs, solver=lrcssm.Sharded(mesh)).states
+    ```
+
+    Derivatives are exact, forward and reverse, but only the first.
+
+    **Arguments:**
+
+    - `mesh`: the devices.
+    - `solver`: how each of them solves its part.
+    - `sequence`, `batch`: the axes of the mesh over which time and the first batch axis are split. A mesh may have no such
+        `batch`, and a batch that its devices do not divide is not split.
+    """
+
+    mesh: jax.sharding.Mesh
+    solver: Sequential | DEER | ELK | Jacobi | Auto = Auto()
+    sequence: str = "sequence"
+    batch: str = "batch"
+
+    def __post_init__(self):
+        if self.sequence not in self.mesh.shape:
+            raise ValueError(
+                f"Sharded got sequence={self.sequence!r} and a mesh with the axes {', '.join(self.mesh.axis_names)}; name "
+                "the one over which time is split."
+            )
+
+    def __str__(self) -> str:
+        axes = " × ".join(f"{size} {name}" for name, size in self.mesh.shape.items())
+        return f"Sharded({axes}, {self.solver})"
+
+
+Solver = Sequential | DEER | ELK | Jacobi | Auto | Sharded

@@ -1,0 +1,149 @@
+"""One recurrence over many devices: time is split among them, and each solves its own part.
+
+What device q does not know is the state that its part begins with, s_q. All of them are found by Newton's method on these
+few states (multiple shooting). Every iteration, each device
+
+    solves its part from s_q, which ends in e_q = G_q(s_q), with J_q = ∂G_q/∂s_q in the structure of the cell,
+    gets the e and J of all others (one exchange, whose size does not depend on the length),
+    computes s'_0 = s_0, s'_{q+1} = e_q + J_q (s'_q − s_q).
+
+s_q is exact after q iterations at the latest, whatever the Jacobians are, so P devices need at most P − 1; a cell that
+forgets its past within a part needs two. The derivative is that of one more Newton step at the solution, in which J is
+held fixed: there it is exact, because it multiplies a difference that is zero.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array
+
+from .jacobian import as_vectors, linearise
+from .recurrence import apply_matrix
+from .solution import Status
+from .solvers import Sharded
+
+Run = Callable[[Any, Array, Array, Any, Any], tuple[Any, Array, Array]]
+
+
+def over_devices(
+    run: Run, cell: Any, inputs: Array, state: Array, dt: Any, mask: Array | None, how: Sharded
+) -> tuple[Any, Array, Array, Array, Array]:
+    """A recurrence with its time split over the devices of a mesh.
+
+    **Arguments:**
+
+    - `run`: `(cell, inputs, state, dt, mask) -> (outputs, last state, status)` for a part of time on one device, where
+        outputs have time on axis 0.
+    - `inputs`, `state`, `dt`, `mask`: as for `lrcssm.solve`, but with one batch axis at least, and a state for each sample.
+
+    **Returns:**
+
+    Outputs, last state, status, iterations and residual.
+    """
+    length, count = inputs.shape[0], how.mesh.shape[how.sequence]
+    extra = -length % count
+    if extra:
+        mask = jnp.ones(inputs.shape[:-1], bool) if mask is None else mask
+        inputs, mask = _longer(inputs, extra, 0), _longer(mask, extra, False)
+        dt = _longer(dt, extra, 1) if dt is not None and jnp.ndim(dt) else dt
+    batch = how.batch if how.batch in how.mesh.shape and inputs.shape[1] % how.mesh.shape[how.batch] == 0 else None
+    moving, sample = PartitionSpec(how.sequence, batch), PartitionSpec(batch)
+    arrays, rest = eqx.partition(cell, eqx.is_array)
+
+    def local(arrays, inputs, state, dt, mask):
+        return _shoot(run, (eqx.combine(arrays, rest), inputs, dt, mask), state, cell.structure, how, count)
+
+    # With axes of the kind over which the compiler decides how arrays lie, as everything around a solve expects.
+    mesh = Mesh(how.mesh.devices, how.mesh.axis_names)
+    outputs, *others = jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), moving, sample, moving if jnp.ndim(dt) else PartitionSpec(), moving),
+        out_specs=(moving, sample, sample, sample, sample),
+        check_vma=False,
+    )(arrays, inputs, state, dt, mask)
+    return (jax.tree.map(lambda a: a[:length], outputs) if extra else outputs, *others)
+
+
+def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: Sharded, count: int):
+    """What one device does."""
+    where = lax.axis_index(how.sequence)
+    none = jnp.zeros(state.shape[:-1], jnp.int32)
+
+    def part(given, start):
+        cell, inputs, dt, mask = given
+        return run(cell, inputs, start, dt, mask)
+
+    if count == 1:
+        outputs, final, status = part(given, state)
+        return outputs, final, status, none, jnp.zeros(none.shape, state.real.dtype)
+
+    def everywhere(found):
+        return lax.all_gather(found, how.sequence)
+
+    still, first = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (given, state))
+    tolerance = 8 * jnp.finfo(state.dtype).eps
+
+    def body(carry):
+        number, starts, _, iterations, _ = carry
+        found = linearise(lambda start: part(still, start)[1], starts[where], structure)
+        ends, jacobians = everywhere(found)
+        new = _propagate(first, starts, ends, jacobians, structure, safe=True)
+        apart = _apart(new, starts)
+        open_ = apart > tolerance
+        new = jnp.where(open_[..., None], new, starts)  # what is done does not move with what is not
+        unfinished = lax.pmax(jnp.any(open_).astype(jnp.int32), tuple(how.mesh.axis_names))
+        return number + 1, new, jacobians, iterations + open_, unfinished
+
+    def go_on(carry):
+        number, *_, unfinished = carry
+        return (number < count - 1) & (unfinished > 0)
+
+    starts = jnp.broadcast_to(first, (count, *first.shape))
+    shape = jax.eval_shape(lambda start: linearise(lambda s: part(still, s)[1], start, structure)[1], first)
+    unknown = jnp.zeros((count, *shape.shape), shape.dtype)
+    carry = (jnp.zeros((), jnp.int32), starts, unknown, none, jnp.ones((), jnp.int32))
+    _, starts, jacobians, iterations, _ = lax.while_loop(go_on, body, carry)
+    starts, jacobians = lax.stop_gradient((starts, jacobians))
+
+    ends = everywhere(part(given, starts[where])[1])
+    begin = _propagate(state, starts, ends, jacobians, structure)
+    outputs, final, status = part(given, begin[where])
+    finals = everywhere(final)
+    residual = _apart(lax.stop_gradient(finals[:-1]), lax.stop_gradient(begin[1:]))
+    status = lax.pmax(status, how.sequence)
+    lost = (status <= Status.FELL_BACK) & ~(residual <= 8 * tolerance)
+    return outputs, finals[-1], jnp.where(lost, int(Status.UNSTABLE), status), iterations, residual
+
+
+def _propagate(first, starts, ends, jacobians, structure, safe=False):
+    """The states that the parts begin with, from how each of them ends."""
+    pack, unpack = as_vectors(structure)
+
+    def apply(jacobian, x):
+        return jacobian * x if structure == "diagonal" else unpack(apply_matrix(jacobian, pack(x)))
+
+    def following(state, one):
+        start, end, jacobian = one
+        new = end + apply(jacobian, state - start)
+        if safe:  # a product of many Jacobians may overflow where the recurrence itself does not
+            new = jnp.where(jnp.isfinite(new), new, jnp.where(jnp.isfinite(end), end, first))
+        return new, new
+
+    _, later = lax.scan(following, first, jax.tree.map(lambda a: a[:-1], (starts, ends, jacobians)))
+    return jnp.concatenate([first[None], later])
+
+
+def _apart(a, b):
+    """For each sample, the largest difference between two such sets of states, relative to their size."""
+    size = jnp.max(jnp.maximum(jnp.abs(a), jnp.abs(b)), (0, -1))
+    return jnp.max(jnp.abs(a - b), (0, -1)) / jnp.where(size > 0, size, 1)
+
+
+def _longer(array, extra, value):
+    return jnp.pad(array, ((0, extra), *((0, 0),) * (array.ndim - 1)), constant_values=value)
