@@ -9,6 +9,8 @@ from .sequence import (
     parameter_count as parameter_count,
     trainable as trainable,
 )
+from .step import StepState as StepState
+from .stream import Stream as Stream
 from .time import LAYERS as LAYERS
 
 # The block that LRU, S5 and LinOSS were published with; that of S6 and Mamba has a layer norm.

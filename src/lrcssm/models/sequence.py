@@ -1,6 +1,6 @@
 """`SequenceModel`: encoder, blocks, norm, head."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,6 +17,10 @@ from .config import ModelConfig
 from .features import Features
 from .layers import MLP, Linear, normalise
 from .pool import Pool, last_valid
+from .step import StepState, start, step
+
+if TYPE_CHECKING:
+    from .stream import Stream
 
 
 class ModelState(eqx.Module):
@@ -142,6 +146,51 @@ class SequenceModel(eqx.Module):
         last = last_valid(inputs, mask) if self.config.differences else None
         return self._scaled(outputs), ModelState(tuple(left.state for left in passed), last), passed
 
+    def step(
+        self, sample: Float[Array, "*batch channels"], state: StepState | None = None, *, dt: Any = None
+    ) -> tuple[Float[Array, "*batch outputs"], StepState]:
+        """The output after one more sample, and the state to give with the next one.
+
+        ```python
+        import jax, lrcssm
+
+        config = lrcssm.ModelConfig(input_dim=6, output_dim=2, width=16, state=16, depth=2)
+        model = lrcssm.SequenceModel(config, jax.random.key(0))
+        state = None
+        for sample in jax.random.normal(jax.random.key(1), (5, 6)):
+            logits, state = model.step(sample, state)
+        ```
+
+        A function of arrays for `jax.jit`, `jax.vmap` and `lax.scan`; `stream` is quicker to use and to run.
+
+        **Arguments:**
+
+        - `sample`: `(..., channels)`.
+        - `state`: what the call for the sample before it gave; `None` at the start.
+        - `dt`: the time that this step takes, a scalar or `(...)`; 1 if not given.
+
+        **Returns:**
+
+        `(..., outputs)`: for `task="per-step"` that step's, else what a call with all samples so far gives. With patches
+        it is that after the last full patch, and not a number before there is one. And a `StepState`. Nothing is checked
+        on the way: a recurrence that overflows gives what is not finite.
+        """
+        self.check_steps()
+        wanted = self.config.input_dim
+        if sample.ndim < 1 or sample.shape[-1] != wanted:
+            raise ValueError(
+                f"The model got a sample of shape {sample.shape}; expected (..., {wanted}), one time step."
+            )
+        state = start(self, sample.shape[:-1]) if state is None else state
+        outputs, state = step(self, sample, state, dt)
+        return self._scaled(outputs), state
+
+    def stream(self, count: int | None = None) -> "Stream":
+        """A stream, or `count` of them at once, each at its own position: see `lrcssm.models.Stream`."""
+        from .stream import Stream
+
+        return Stream(self, count)
+
     def stack(
         self,
         x: Float[Array, "time *batch features"],
@@ -206,19 +255,31 @@ class SequenceModel(eqx.Module):
                 f"The model got inputs of shape {inputs.shape}; expected (time, ..., {wanted}): time first, "
                 f"{wanted} channels last."
             )
-        whole = {
-            "is bidirectional": self.config.bidirectional,
-            "sees the share of time that has passed": self.config.time,
-            "scales each sequence as a whole": self.config.standardise == "case",
-            "cuts each sequence as a whole into windows": bool(self.config.signature),
-        } | {block.layer.whole: True for block in self.blocks if block.layer.whole is not None}
-        if state is not None and any(whole.values()):
-            what = next(reason for reason, holds in whole.items() if holds)
+        what = self.whole()
+        if state is not None and what is not None:
             raise ValueError(f"The model got a state, but it {what}, so a sequence cannot be given to it in pieces.")
         if state is not None and self.config.patch > 1 and inputs.shape[0] % self.config.patch:
             raise ValueError(
                 f"The model got {inputs.shape[0]} steps and a state; with patch={self.config.patch} a piece must be a "
                 "multiple of that."
+            )
+
+    def whole(self) -> str | None:
+        """Why a sequence cannot be given in pieces, if it cannot, to go on after "but it"."""
+        reasons = {
+            "is bidirectional": self.config.bidirectional,
+            "sees the share of time that has passed": self.config.time,
+            "scales each sequence as a whole": self.config.standardise == "case",
+            "cuts each sequence as a whole into windows": bool(self.config.signature),
+        } | {block.layer.whole: True for block in self.blocks if block.layer.whole is not None}
+        return next((reason for reason, holds in reasons.items() if holds), None)
+
+    def check_steps(self) -> None:
+        """Raises `ValueError` with one sentence if the model cannot take one sample at a time."""
+        if (what := self.whole()) is not None:
+            raise ValueError(
+                f"The model was asked for a step, but it {what}, so a sequence cannot be given to it in pieces; call it "
+                "with all steps."
             )
 
     def with_statistics(

@@ -1,0 +1,68 @@
+"""Recurrences without a solver: for one step at a time, and for programs that leave this package."""
+
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ..engine import Solver
+from ..engine.system import update
+from .time import Outcome, Recurrent
+
+T = TypeVar("T")
+
+
+class Plain(Recurrent):
+    """A cell over time as a loop over its `step` and nothing else: no status, no check, no gradient of its own.
+
+    One step has no loop either. What it gives is what `Sequential` gives, and it may have a symbolic length.
+    """
+
+    def __init__(self, layer: Recurrent):
+        self.cell, self.size = layer.cell, layer.size
+
+    def __call__(
+        self,
+        inputs: Float[Array, "time *batch width"],
+        *,
+        state: Any,
+        dt: Any,
+        mask: Bool[Array, "time *batch"] | None,
+        key: PRNGKeyArray | None,
+        solver: Solver,
+        throw: bool,
+    ) -> Outcome:
+        del key, solver, throw
+        cell, batch = self.cell, inputs.shape[1:-1]
+        state = cell.initial_state(batch) if state is None else state
+        if dt is not None:
+            dt = jnp.asarray(dt, jnp.finfo(state.dtype).dtype)
+        if mask is not None:
+            inputs = jnp.where(mask[..., None], inputs, 1)
+
+        def step(state, now):
+            drive, given, valid, inputs = now
+            state = update(cell, state, drive, _spread(dt if given is None else given, batch), valid)
+            return state, cell.read(state, inputs) if cell.expands else state
+
+        moving = dt if dt is not None and dt.ndim else None
+        steps = (cell.drive(inputs), moving, mask, inputs if cell.expands else None)
+        if isinstance(inputs.shape[0], int) and inputs.shape[0] == 1:
+            state, outputs = step(state, jax.tree.map(lambda a: a[0], steps))
+            outputs = outputs[None]
+        else:
+            state, outputs = lax.scan(step, state, steps)
+        return Outcome(outputs if cell.expands else cell.read(outputs, inputs), state, None)
+
+
+def _spread(dt, batch):
+    """`update` wants one time for all samples or one for each."""
+    return dt if dt is None or dt.ndim == 0 else jnp.broadcast_to(dt, batch)
+
+
+def plain(tree: T) -> T:
+    """A model (or part of one) with every recurrence in it made plain, wherever it is."""
+    recurrent = lambda node: isinstance(node, Recurrent)
+    return jax.tree.map(lambda node: Plain(node) if recurrent(node) else node, tree, is_leaf=recurrent)
