@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from lrcssm import cli
-from lrcssm.data import SEEDS, Dataset
+from lrcssm.data import SEEDS, Dataset, Split
 from lrcssm.data.problems import MULTIVARIATE
 from lrcssm.experiments import Reproduce, cost, jobs, reproduce
 from lrcssm.experiments.published import DATASETS
 from lrcssm.experiments.tables import TABLES
+from lrcssm.files import load as load_model
 from lrcssm.runs.folder import Folder
+from lrcssm.training import evaluate, predict
+from lrcssm.training.metrics import losses
 
 STEPS = 4
 
@@ -54,6 +57,11 @@ def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, 
     results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/result.json"))]
     assert [result["test_cases"] for result in results] == [7, 7] and results[0]["steps"] == STEPS
     assert not list(tmp_path.glob("*/checkpoint*"))
+    kept = results[0]["time_constants"]
+    assert [len(kept[when]) for when in ("before", "after")] == [2, 2] and len(kept["after"][0]) == len(
+        kept["quantiles"]
+    )
+    assert kept["before"] != kept["after"] and results[0]["iterations_by_layer"] == [0.0, 0.0]
 
     monkeypatch.setattr(reproduce, "run_job", lambda *args: pytest.fail("a finished run was run again"))
     assert cli.main(words(tmp_path, "--json")) == 0
@@ -82,8 +90,8 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(scp1, tmp_path):
     assert (tmp_path / "cut" / "model.lrcssm").read_bytes() == (tmp_path / "whole" / "model.lrcssm").read_bytes()
 
 
-def test_identity(scp1):
-    def name(data=scp1, row="LrcSSM", table="table1", seed=2345, protocol="clean", **changes):
+def test_identity(scp1, monkeypatch):
+    def name(data=scp1, row="LrcSSM", table="table1", seed=2345, protocol: jobs.Protocol = "clean", **changes):
         return jobs.make_job(TABLES[table], row, "SCP1", seed, protocol, changes, "auto").identity(data)
 
     assert name() == name()
@@ -93,6 +101,14 @@ def test_identity(scp1):
         name(dataclasses.replace(scp1, series=series)), name(dataclasses.replace(scp1, targets=1 - scp1.targets)),
     ]  # fmt: skip
     assert len({name(), *others}) == 8
+    # A field that a configuration gets later does not change the names of results that have it at its default.
+    job = jobs.make_job(TABLES["table1"], "LrcSSM", "SCP1", 2345, "clean", {}, "auto")
+    assert job.model is not None
+    with_more = dataclasses.fields(jobs.ModelConfig)[-1]
+    monkeypatch.setattr(jobs, "FIRST_FIELDS", jobs.FIRST_FIELDS - {with_more.name})
+    older = dataclasses.replace(job, model={k: v for k, v in job.model.items() if k != with_more.name})
+    newer = dataclasses.replace(job, model=job.model | {with_more.name: with_more.default})
+    assert older.identity(scp1) == newer.identity(scp1) != job.identity(scp1)
     # The same model in two tables is one run.
     assert name(table="nonlinear") == name(table="stc") == name(table="complex", row="real")
 
@@ -117,14 +133,14 @@ def test_quirks_of_the_published_protocol(scp1):
 
 def test_every_run_of_every_table_can_be_planned(capsys):
     for name, table in TABLES.items():
-        if table.instead is None and name != "ppg":
+        if table.instead is None:
             found, refused = reproduce.plan(Reproduce(table=name))
             assert {job.row for job in found} | {row for row, _ in refused} == set(table.rows)
             assert all(cost.seconds(job) > 0 for job in found)
             assert {job.seed for job in found} == set(SEEDS)
     assert cli.main(["reproduce", "table1", "--plan"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "Transformer, Worms: cannot be run: The paper's tables have no configuration of transformer" in out
+    assert "Transformer cannot be run on Heart, SCP1, SCP2, Ethanol, Motor, Worms: no configuration is published" in out
     assert "runs, about" in out
     assert cli.main(["reproduce", "table1", "--plan", "--json", "--models", "LrcSSM"]) == 0
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 6
@@ -134,6 +150,47 @@ def test_data_that_is_not_there(scp1, tmp_path, capsys):
     assert cli.main([*words(tmp_path, "--show")[:3], "Worms", *words(tmp_path, "--show")[4:]]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "EigenWorms is not there" in out and "0/2" in out and "90.6 ± 1.4" in out
+
+
+@pytest.fixture
+def rates(monkeypatch):
+    """Data of the structure of PPG-DaLiA: 3 heart rates for 384 steps."""
+    rng = np.random.default_rng(0)
+    series = tuple(rng.normal(size=(384, 6)).astype(np.float32) for _ in range(9))
+    targets = np.stack([one[127::128, 3] for one in series])
+    split = Split(np.arange(5), np.arange(5, 7), np.arange(7, 9))
+    data = Dataset("PPG-DaLiA", series, targets=targets, split=split)
+    monkeypatch.setattr(reproduce, "load", lambda name, directory=None: data)
+    return data
+
+
+def test_a_heart_rate_for_every_128th_step(rates):
+    job = jobs.make_job(TABLES["ppg"], "S5", "PPG", 2345, "clean", {}, "auto")
+    assert job.model is not None and (job.model["task"], job.model["output_dim"]) == ("per-step", 1)
+    train, _, test = jobs.cases_of(job, rates)
+    assert len(train) == 5 and isinstance(test.targets, tuple)
+    np.testing.assert_array_equal(np.flatnonzero(~np.isnan(test.targets[0])), [127, 255, 383])
+    wanted = rates.targets[:5]
+    np.testing.assert_allclose(train.statistics()[3:], [[wanted.mean()], [wanted.std()]], rtol=1e-5)
+    config = jobs.ModelConfig.from_json(json.dumps(job.model | {"width": 3, "state": 4, "depth": 1}))
+    model = jobs.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
+    outputs = np.stack(predict(model, test))[:, 127::128, 0]
+    errors = (outputs - rates.targets[7:]) ** 2
+    assert evaluate(model, test)["mse"] == pytest.approx(errors.mean(), rel=1e-4)
+    wide, targets = (jax.numpy.asarray(np.stack(parts, 1)) for parts in (predict(model, test), test.targets))
+    each = losses(model, wide, targets, None, 0.0)
+    np.testing.assert_allclose(each, errors.mean(1) / wanted.var(), rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_ppg(rates, tmp_path, capsys):
+    words = ["reproduce", "ppg", "--models", "S5", "--seeds", "2345", "--steps", "2", "--store", str(tmp_path)]
+    assert cli.main(words) == 0
+    assert "12.63 ± 1.25" in capsys.readouterr().out
+    (result,) = [json.loads(path.read_text()) for path in tmp_path.glob("*/result.json")]
+    outputs = predict(load_model(next(tmp_path.glob("*/model.lrcssm"))), rates.parts()[2])
+    wanted = np.mean((np.stack(outputs)[:, 127::128, 0] - rates.targets[7:]) ** 2)
+    assert result["test"] == pytest.approx(wanted, rel=1e-4) and result["validation"] < 0
 
 
 def test_another_process_is_at_it(tmp_path):

@@ -29,7 +29,9 @@ def print_table(
             table.add_section()
         else:
             table.add_row(*row)
-    console.print(table)
+    # A table that is wider than the terminal is broken by it, line by line; Rich would cut its cells.
+    whole = console.measure(table, options=console.options.update(width=1000)).maximum
+    console.print(table, width=max(console.width, whole), crop=False, no_wrap=True)
     for note in notes:
         console.print(note)
 

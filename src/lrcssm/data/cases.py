@@ -24,7 +24,7 @@ class Cases:
 
     - `series`: one array `(time, channels)` for each case.
     - `targets`: one for each case: class numbers `(cases,)`, or numbers `(cases,)` or `(cases, targets)`; or one for each
-        step, a tuple of arrays `(time,)` or `(time, targets)`; `None` where there are none.
+        step, a tuple of arrays `(time,)` or `(time, targets)`, NaN where a step has none; `None` where there are none.
     - `valid`: which steps of each case are to be believed, `(time,)`, or `None` if all are.
     - `dt`: the time from each step's predecessor to the step, `(time,)`, for irregular series; `None` if it is always 1.
     - `unit`: how much of the source's time is one step, or `None` if there are no times.
@@ -171,7 +171,10 @@ class Cases:
         if self.targets is None or np.issubdtype(self.targets[0].dtype, np.integer):
             return mean, scale, difference, np.zeros(()), np.ones(())
         numbers = self.targets if isinstance(self.targets, tuple) else (self.targets,)
-        return mean, scale, difference, *_moments(tuple(one.reshape(len(one), -1) for one in numbers))
+        columns = [one.reshape(len(one), -1) for one in numbers]
+        if isinstance(self.targets, tuple):
+            columns = [one[~np.isnan(one).any(-1)] for one in columns]
+        return mean, scale, difference, *_moments(tuple(columns))
 
 
 @dataclasses.dataclass(frozen=True)

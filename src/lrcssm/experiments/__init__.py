@@ -37,6 +37,9 @@ class Reproduce:
     """Only print the runs and an estimate of their time."""
     show: bool = False
     """Only print the table with the results that are there."""
+    report: Annotated[str | None, tyro.conf.arg(metavar="FILE.html|FILE.md")] = None
+    """Only write a report on the table, or on all of them, from the results that are there: a page with pictures, or Markdown.
+    Every number of steps, solver and protocol is in it; --steps, --models, --datasets and --seeds choose."""
     json: bool = False
     """Print JSON."""
     data_dir: DataDir = None

@@ -8,9 +8,8 @@ two cores. Expect a factor of two either way.
 
 from typing import Any
 
-from ..data.problems import MULTIVARIATE
 from .jobs import Job
-from .published import DATASETS
+from .published import SIZES
 
 SPEED = 250e9
 """Floating-point operations in a second, products only. With `OVERHEAD` it gives the twelve steps of
@@ -54,7 +53,7 @@ def seconds(job: Job) -> float:
     """An estimate for a whole run, without its looks at the validation data and compilation."""
     if job.model is None:
         return 60.0
-    length = MULTIVARIATE[DATASETS[job.dataset]].length
+    length = SIZES[job.dataset].length
     return job.training["steps"] * seconds_per_step(job.model, length, job.training["batch"]) + 20.0
 
 

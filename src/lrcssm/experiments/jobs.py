@@ -18,18 +18,25 @@ import jax
 import numpy as np
 
 from ..data import Cases, Dataset, paper_parts
-from ..data.problems import MULTIVARIATE
 from ..engine import Solver
 from ..files import save
 from ..models import ARCHITECTURES, ModelConfig, SequenceModel
 from ..models.automatic import default_fields
 from ..runs.folder import Folder
 from ..training import TrainingConfig, evaluate, fit
-from .published import DATASETS, published
+from . import traces
+from .published import DATASETS, SIZES, published
 from .tables import ABLATION, EQUAL, MINIROCKET, Row, Table
 
 Protocol = Literal["clean", "published"]
 LACKS_A_CHANNEL = ("Ethanol", "Motor")
+FIRST_FIELDS = {
+    "input_dim", "output_dim", "task", "cell", "cell_options", "width", "state", "depth", "encoder", "patch",
+    "signature", "differences", "time", "standardise", "layout", "norm", "final_norm", "mixer", "activation",
+    "dropout", "bidirectional", "pool", "steps", "batch", "learning_rate", "schedule", "warmup", "weight_decay",
+    "clip", "ema", "label_smoothing", "class_weights", "monitor", "check_every", "patience", "seed",
+}  # fmt: skip
+"""The fields of `ModelConfig` and `TrainingConfig` that the names of all results are made of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +54,17 @@ class Job:
 
     def identity(self, data: Dataset) -> str:
         """A name for the result: the same for the same model, training, protocol, seed and data, whatever the table."""
-        facts = [self.dataset, self.seed, self.quirks, self.model, self.training, self.solver, fingerprint(data)]
+        model = None if self.model is None else _lasting(self.model, ModelConfig)
+        training = _lasting(self.training, TrainingConfig)
+        facts = [self.dataset, self.seed, self.quirks, model, training, self.solver, fingerprint(data)]
         text = json.dumps(facts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _lasting(fields: dict[str, Any], kind: type) -> dict[str, Any]:
+    """Without what configurations have got since the first results, where it is at its default: these keep their names."""
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    return {name: value for name, value in fields.items() if name in FIRST_FIELDS or value != defaults[name]}
 
 
 def make_job(
@@ -69,7 +84,7 @@ def make_job(
     fields, training = _fields(table, entry, dataset)
     quirks = protocol == "published" and fields.get("layout") == "released"
     model_seed = 0 if quirks else seed
-    size = MULTIVARIATE[DATASETS[dataset]]
+    size = SIZES[dataset]
     channels = size.channels - (1 if quirks and dataset in LACKS_A_CHANNEL else 0)
     config = ModelConfig(input_dim=channels, output_dim=size.classes, **fields)
     chosen: dict[str, Any] = training | changes | {"seed": model_seed}
@@ -85,9 +100,11 @@ def _fields(table: Table, entry: Row, dataset: str) -> tuple[dict[str, Any], dic
     assert entry.architecture is not None
     if table.sizes == "published":
         fields, training = published(entry.architecture, dataset)
+        if dataset == "PPG":
+            fields = fields | {"task": "per-step", "pool": "mean"}
         return fields | entry.changes, training
     if table.sizes == "equal":
-        length = MULTIVARIATE[DATASETS[dataset]].length
+        length = SIZES[dataset].length
         patch = ARCHITECTURES[entry.architecture].get("patch", 8)
         fields = default_fields(ARCHITECTURES, entry.architecture, length, False, patch=patch)
         return fields | {"differences": dataset == "Ethanol"}, dict(EQUAL)
@@ -110,6 +127,10 @@ def fingerprint(data: Dataset) -> str:
 
 def cases_of(job: Job, data: Dataset) -> tuple[Cases, Cases, Cases]:
     """Training, validation and test cases, with the quirks of the paper's code if the protocol has them."""
+    if job.dataset == "PPG":
+        # The split is that of the recordings: as in the published runs, a seed changes the model alone.
+        train, validation, test = (_at_their_steps(part) for part in data.parts())
+        return train, validation, test
     split = paper_parts(data, job.seed)  # by the values of all channels
     if job.quirks and job.dataset in LACKS_A_CHANNEL:
         data = dataclasses.replace(data, series=tuple(one[:, 1:] for one in data.series), channel_names=None)
@@ -117,6 +138,16 @@ def cases_of(job: Job, data: Dataset) -> tuple[Cases, Cases, Cases]:
     if job.quirks:
         validation, test = (part.take(np.arange(len(part) // 4 * 4)) for part in (validation, test))
     return train, validation, test
+
+
+def _at_their_steps(cases: Cases) -> Cases:
+    """Cases whose k targets are those of every (T/k)-th step, as targets of all T steps; the other steps have none."""
+    targets, found = np.asarray(cases.targets), []
+    for one, own in zip(cases.series, targets, strict=True):
+        found.append(np.full(len(one), np.nan, np.float32))
+        every = len(one) // len(own)
+        found[-1][every - 1 :: every] = own
+    return dataclasses.replace(cases, targets=tuple(found))
 
 
 def run_job(
@@ -142,11 +173,9 @@ def run_job(
         folder.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in fitted.history))
         last = fitted.history[-1]
         found = {
-            "validation": fitted.score, "test": evaluate(fitted.model, test)["accuracy"], "best_step": fitted.step,
-            "steps": last.step, "training_seconds": last.seconds,
-            "iterations": float(np.mean([epoch.iterations for epoch in fitted.history])),
-            "iterations_by_layer": np.mean([epoch.iterations_by_layer for epoch in fitted.history], 0).tolist(),
-        }  # fmt: skip
+            "validation": fitted.score, "test": evaluate(fitted.model, test)["mse" if job.dataset == "PPG" else "accuracy"],
+            "best_step": fitted.step, "steps": last.step, "training_seconds": last.seconds,
+        } | traces.iterations(fitted.history) | traces.memory(model, fitted.model, test)  # fmt: skip
     result = found | {
         "train_cases": len(train), "test_cases": len(test), "seconds": time.perf_counter() - start,
         "environment": environment(),

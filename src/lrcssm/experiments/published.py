@@ -9,6 +9,7 @@ those of the later search. Those works publish one LinOSS for each data set, the
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..data.problems import MULTIVARIATE, Size
 from ..models import ARCHITECTURES, RELEASED
 
 DATASETS = {
@@ -21,6 +22,12 @@ DATASETS = {
     "PPG": "PPG-DaLiA",
 }
 """The data sets of the tables by the names that are used in this file."""
+SIZES = {short: MULTIVARIATE[name] for short, name in DATASETS.items() if short != "PPG"} | {
+    "PPG": Size(1232, 49920, 6, 1)
+}
+"""Their sizes; of PPG-DaLiA the windows, and one number for every 128th step in the place of classes."""
+TRAINING_CASES = {"Heart": 286, "SCP1": 392, "SCP2": 266, "Ethanol": 366, "Motor": 264, "Worms": 165}
+"""How many training cases the paper's splits have."""
 
 
 class Published(NamedTuple):
@@ -86,12 +93,11 @@ _CONTROLLED: dict[str, dict[str, tuple[Any, ...]]] = {
     },
 }  # fmt: skip
 
-# Learning rate, epochs, windows, heads, level, one channel at a time, view, size of the positions' embedding, and the
-# number of training cases of the paper's split.
+# Learning rate, epochs, windows, heads, level, one channel at a time, view, size of the positions' embedding.
 _ROUGH: dict[str, tuple[Any, ...]] = {
-    "Heart": (1e-3, 15, 30, 3, 2, True, "global", 10, 286), "SCP1": (1e-4, 20, 100, 3, 2, True, "global", 10, 392),
-    "SCP2": (1e-4, 30, 50, 3, 3, True, "global", 10, 266), "Ethanol": (1e-3, 20, 400, 1, 1, False, "global", 16, 366),
-    "Motor": (1e-4, 60, 200, 3, 2, True, "local", 16, 264), "Worms": (3e-4, 125, 10, 1, 2, False, "local", 10, 165),
+    "Heart": (1e-3, 15, 30, 3, 2, True, "global", 10), "SCP1": (1e-4, 20, 100, 3, 2, True, "global", 10),
+    "SCP2": (1e-4, 30, 50, 3, 3, True, "global", 10), "Ethanol": (1e-3, 20, 400, 1, 1, False, "global", 16),
+    "Motor": (1e-4, 60, 200, 3, 2, True, "local", 16), "Worms": (3e-4, 125, 10, 1, 2, False, "local", 10),
 }  # fmt: skip
 
 # What is constant in all of them: Adam at a constant rate, no averaging of weights, the best validation accuracy.
@@ -124,7 +130,11 @@ def published(architecture: str, dataset: str) -> Published:
         )
     if architecture in _CONTROLLED:
         return _controlled(architecture, *_CONTROLLED[architecture][short])
-    return _rough(*_ROUGH[short]) if architecture == "rformer" else _recurrent(architecture, short)
+    return (
+        _rough(*_ROUGH[short], cases=TRAINING_CASES[short])
+        if architecture == "rformer"
+        else _recurrent(architecture, short)
+    )
 
 
 def configured(architecture: str) -> tuple[str, ...]:
@@ -137,7 +147,7 @@ def _recurrent(architecture: str, dataset: str) -> Published:
     rate, width, state, depth, time, *more = _RECURRENT[architecture][dataset]
     fields = ARCHITECTURES[architecture] | {"width": width, "state": state, "depth": depth, "time": time}
     if architecture == "lrcssm":
-        epoch = _ROUGH[dataset][-1] // 4
+        epoch = TRAINING_CASES[dataset] // 4
         patience = 100 if dataset == "Worms" else 1000
         training = {"steps": 3000 * epoch, "batch": 4, "clip": 1.0, "check_every": epoch, "patience": patience}
         return Published(fields | RELEASED, _PLAIN | training | {"learning_rate": rate})

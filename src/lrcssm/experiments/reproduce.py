@@ -14,20 +14,25 @@ from ..compilation import remember_compilations
 from ..data import Dataset, load
 from ..data.download import DataError
 from ..memory import keep_memory
+from ..models import ARCHITECTURES
 from ..runs.evaluate import SOLVERS
 from ..runs.folder import Folder, RunError
 from . import Reproduce, cost
 from .jobs import Job, alone, make_job, run_job
-from .published import DATASETS
+from .published import DATASETS, configured
 from .tables import TABLES, Table
 
 
 def run(options: Reproduce) -> None:
     """Does what the options ask for."""
+    if options.table is not None and options.table not in TABLES:
+        raise ValueError(f"There is no table {options.table!r}; give one of {', '.join(TABLES)}.")
+    if options.report is not None:
+        from .report import write
+
+        return write(options)
     if options.table is None:
         return _list(options.json)
-    if options.table not in TABLES:
-        raise ValueError(f"There is no table {options.table!r}; give one of {', '.join(TABLES)}.")
     table = TABLES[options.table]
     if table.instead is not None:
         return _print(options, table, [])
@@ -49,8 +54,12 @@ def plan(options: Reproduce) -> tuple[list[Job], dict[tuple[str, str], str]]:
     table = TABLES[options.table]
     changes = {} if options.steps is None else {"steps": options.steps}
     jobs, refused = [], {}
-    for row in _asked(options.models, tuple(table.rows), "models"):
-        for dataset in _asked(options.datasets, columns(table), "datasets"):
+    for row in asked(options.models, tuple(table.rows), "models"):
+        for dataset in asked(options.datasets, columns(table), "datasets"):
+            architecture = table.rows[row].architecture
+            if table.sizes == "published" and architecture in ARCHITECTURES and dataset not in configured(architecture):
+                refused[row, dataset] = "no configuration is published"
+                continue
             try:
                 jobs += [
                     make_job(table, row, dataset, seed, options.protocol, changes, options.solver)
@@ -67,11 +76,12 @@ def columns(table: Table) -> tuple[str, ...]:
     return tuple(found) or tuple(name for name in DATASETS if name != "PPG")
 
 
-def _asked(given: tuple[str, ...], known: tuple[str, ...], option: str) -> list[str]:
+def asked(given: tuple[str, ...], known: tuple[str, ...], option: str, lenient: bool = False) -> list[str]:
+    """Those of a table's names that an option asks for; one that the table does not have is refused, unless `lenient`."""
     full = {full: short for short, full in DATASETS.items()}
     names = [full.get(name, name) for name in given]
     for name in names:
-        if name not in known and name != "all":
+        if name not in known and name != "all" and not lenient:
             raise ValueError(f"--{option} got {name!r}; this table has {', '.join(known)}.")
     return [name for name in known if name in names or "all" in names]
 
@@ -84,6 +94,8 @@ def _load(names: set[str], directory: str | None) -> tuple[dict[str, Dataset], d
             sets[name] = load(DATASETS[name], directory=directory)
         except (DataError, OSError, ValueError) as error:
             missing[name] = f"{DATASETS[name]} is not there" if isinstance(error, OSError) else str(error).rstrip(".")
+            if name == "PPG":
+                missing[name] += "; the folder PPG_FieldStudy of its archive belongs into the data folder, as PPG-DaLiA"
     return sets, missing
 
 
@@ -124,7 +136,8 @@ def _run_missing(known: list[tuple[Job, Folder]], sets: dict[str, Dataset], opti
                     folder.write_json("failure.json", {"error": str(error)})
                     continue
             taken, estimated = taken + time.perf_counter() - start, estimated + cost.seconds(job)
-            _say(f"{number}/{len(waiting)} {_name(job)}: {result['test']:.1%} in {cost.in_words(result['seconds'])}")
+            score = f"{result['test']:.4g}" if job.dataset == "PPG" else f"{result['test']:.1%}"
+            _say(f"{number}/{len(waiting)} {_name(job)}: {score} in {cost.in_words(result['seconds'])}")
 
 
 def collect(
@@ -133,8 +146,8 @@ def collect(
     """One cell of the table for each row and data set: published and ours, and what is to be known about them."""
     assert options.table is not None
     table, cells = TABLES[options.table], []
-    for row in _asked(options.models, tuple(table.rows), "models"):
-        for dataset in _asked(options.datasets, columns(table), "datasets"):
+    for row in asked(options.models, tuple(table.rows), "models"):
+        for dataset in asked(options.datasets, columns(table), "datasets"):
             mine = [(job, folder) for job, folder in known if (job.row, job.dataset) == (row, dataset)]
             found = [folder.read_json("result.json") for _, folder in mine if folder.file("result.json").exists()]
             failed = [folder.read_json("failure.json")["error"] for _, folder in mine
@@ -159,7 +172,7 @@ def _remarks(table, row, dataset, mine, found, failed, sets, reasons) -> list[st
         total, here = sets[dataset].total, len(sets[dataset])
         if total is not None and here < total:
             notes.append(f"{total - here} of {total} cases of the data are not there, all of them training cases")
-    if mine and mine[0][0].model is not None and table.sizes == "published":
+    if mine and mine[0][0].model is not None and table.sizes != "equal":
         steps, whole = mine[0][0].training["steps"], make_job(
             table, row, dataset, mine[0][0].seed, mine[0][0].protocol, {}, mine[0][0].solver
         ).training["steps"]  # fmt: skip
@@ -195,6 +208,9 @@ def _print_plan(options: Reproduce, jobs: list[Job], refused: dict[tuple[str, st
         return
     from ..benchmark.table import print_table
 
+    impossible: dict[tuple[str, str], list[str]] = {}
+    for (row, dataset), text in refused.items():
+        impossible.setdefault((row, text), []).append(dataset)
     print_table(
         ["model<", "data<", "runs", "steps", "batch", "about"],
         [
@@ -207,7 +223,7 @@ def _print_plan(options: Reproduce, jobs: list[Job], refused: dict[tuple[str, st
         ],
         title=f"{options.table}: {TABLES[str(options.table)].title}, protocol {options.protocol}",
         notes=[
-            *(f"{row}, {dataset}: cannot be run: {text}." for (row, dataset), text in refused.items()),
+            *(f"{row} cannot be run on {', '.join(names)}: {text}." for (row, text), names in impossible.items()),
             f"{len(jobs)} runs, about {cost.in_words(total)} on two cores of a CPU if none is there yet and none stops early; "
             "the estimate may be off by a factor of two. --steps, --seeds, --models and --datasets take less of it.",
         ],
@@ -228,7 +244,8 @@ def _print(options: Reproduce, table: Table, cells: list[dict[str, Any]]) -> Non
     if table.instead is not None:
         names = columns(table)
         rows = [[name, *(str(row.published.get(one, "–")) for one in names)] for name, row in table.rows.items()]
-        notes = [*table.notes, f"Ours: {table.instead}"]
+        remarks = [f"{name}: {note}." for name, row in table.rows.items() for note in row.notes.values()]
+        notes = [*remarks, *table.notes, f"Ours: {table.instead}"]
         print_table(["<", *(f"{name}<" for name in names)], rows, title=f"{table.title} (published)", notes=notes)
         return
     marks: dict[str, int] = {}
@@ -236,8 +253,8 @@ def _print(options: Reproduce, table: Table, cells: list[dict[str, Any]]) -> Non
     for cell in cells:
         numbers = [marks.setdefault(note, len(marks) + 1) for note in cell["notes"]]
         lines.append([
-            cell["model"], cell["dataset"], _plus_minus(cell["published"]), _plus_minus(cell["ours"]),
-            _difference(cell), f"{cell['runs']}/{cell['of']}",
+            cell["model"], cell["dataset"], plus_minus(cell["published"], table), plus_minus(cell["ours"], table),
+            difference(cell, table), f"{cell['runs']}/{cell['of']}",
             "–" if cell["iterations"] is None else f"{cell['iterations']:.2f}",
             " ".join(f"[{number}]" for number in numbers),
         ])  # fmt: skip
@@ -250,16 +267,19 @@ def _print(options: Reproduce, table: Table, cells: list[dict[str, Any]]) -> Non
     )
 
 
-def _plus_minus(score: Any) -> str:
+def plus_minus(score: Any, table: Table) -> str:
+    """Mean and standard deviation, or the word in their place, with as many digits as the paper has."""
     if score is None:
         return "–"
-    return score if isinstance(score, str) else f"{score[0]:.1f} ± {score[1]:.1f}"
+    digits = 1 if table.unit == "%" else 2
+    return score if isinstance(score, str) else f"{score[0]:.{digits}f} ± {score[1]:.{digits}f}"
 
 
-def _difference(cell: dict[str, Any]) -> str:
+def difference(cell: dict[str, Any], table: Table) -> str:
+    """Ours less the published."""
     if cell["ours"] is None or cell["published"] is None or isinstance(cell["published"], str):
         return "–"
-    return f"{cell['ours'][0] - cell['published'][0]:+.1f}"
+    return f"{cell['ours'][0] - cell['published'][0]:+.{1 if table.unit == '%' else 2}f}"
 
 
 def _name(job: Job) -> str:

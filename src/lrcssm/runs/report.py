@@ -17,23 +17,7 @@ from ..training import Fitted
 from ..training.metrics import log_softmax
 from . import plots
 from .folder import Folder
-
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 56rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; }
-p { margin: .3rem 0 .8rem; color: #444; }
-svg { max-width: 100%; height: auto; }
-code, pre { font: 13px/1.5 ui-monospace, monospace; background: #f4f4f2; border-radius: 4px; padding: .1rem .3rem; }
-pre { padding: .7rem; overflow-x: auto; white-space: pre-wrap; }
-table { border-collapse: collapse; font-size: 14px; } th, td { text-align: left; padding: .2rem .9rem .2rem 0; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } tr { border-bottom: 1px solid #e6e6e2; }
-.cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }
-.card { border: 1px solid #e0e0dc; border-radius: 8px; padding: .6rem 1rem; min-width: 8.5rem; }
-.card b { display: block; font-size: 1.35rem; } .card span { font-size: .85rem; color: #666; }
-details summary { cursor: pointer; margin-top: 2rem; }
-"""
+from .page import head, page, section
 
 
 def write_report(
@@ -59,45 +43,40 @@ def write_report(
     classes, targets = facts["data"]["classes"], np.asarray(test.targets)
     parts = [_head(facts, fitted, found)]
     if fitted.history:
-        parts.append(_section(
+        parts.append(section(
             "Learning curves", "The model with the best validation score was kept.",
             plots.svg(plots.learning_curves(fitted.history, fitted.step)),
         ))  # fmt: skip
     if classes is not None:
-        parts.append(_section(
+        parts.append(section(
             "Confusion matrix", "Test cases: the true class of each row, the predicted one of each column.",
             plots.svg(plots.confusion(targets.astype(int), outputs.argmax(-1), classes)) + _by_class(targets, outputs, classes),
         ))  # fmt: skip
     else:
-        parts.append(_section("Residuals", "Test cases.", plots.svg(plots.residuals(targets, outputs))))
+        parts.append(section("Residuals", "Test cases.", plots.svg(plots.residuals(targets, outputs))))
     chosen = plots.uncertain(outputs, targets, classes is not None)
     what = "Most uncertain test cases" if classes is not None else "Test cases that are furthest off"
     picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
-    parts.append(_section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
+    parts.append(section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
     constants = time_constants(fitted.model, test)
     config = fitted.model.config
     steps = dict(config.signature)["windows"] if config.signature else -(-test.longest // config.patch)
     if constants:
-        parts.append(_section(
+        parts.append(section(
             "Memory",
             "How many steps (after patching) each unit remembers along the first test case: −1 over its Lyapunov exponent.",
             plots.svg(plots.time_constants(constants, steps)),
         ))  # fmt: skip
     if fitted.history:
-        parts.append(_section(
+        parts.append(section(
             "Solver", "Iterations of the solver while training, on average; a sequential sweep needs none.",
             plots.svg(plots.iterations(fitted.history)),
         ))  # fmt: skip
-    parts.append(_section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))
+    parts.append(section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))
     shown = {key: facts[key] for key in ("model", "training", "data", "versions")}
     parts.append(f"<details><summary>Everything that was set</summary><pre>{_json(shown)}</pre></details>")
     title = f"{facts['data']['name']} · {facts['model']['cell']}"
-    folder.write_text(
-        "report.html",
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n",
-    )
+    folder.write_text("report.html", page(title, parts))
 
 
 def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
@@ -130,21 +109,12 @@ def _head(facts, fitted, found) -> str:
         (f"{facts['parameters']:,}", "parameters"),
         (f"{fitted.history[-1].seconds:.0f} s" if fitted.history else "–", "training time"),
     ]
-    inner = "".join(
-        f'<div class="card"><b>{html.escape(value)}</b><span>{label}</span></div>' for value, label in cards
-    )
     data, sizes = facts["data"], facts["data"]["cases"]
     about = (
         f"{sizes['train']} cases for training, {sizes['validation']} for validation, {sizes['test']} for test; "
         f"{data['steps']} steps, {data['channels']} channels. {facts['date'].replace('T', ' ')}."
     )
-    title = html.escape(f"{data['name']}, {facts['model']['cell']} model")
-    return f'<h1>{title}</h1><p>{html.escape(about)}</p><div class="cards">{inner}</div>'
-
-
-def _section(title: str, text: str, content: str) -> str:
-    words = f"<p>{html.escape(text)}</p>" if text else ""
-    return f"<h2>{html.escape(title)}</h2>{words}{content}"
+    return head(f"{data['name']}, {facts['model']['cell']} model", about, cards)
 
 
 def _by_class(targets, outputs, classes) -> str:

@@ -19,14 +19,18 @@ def losses(
     model: SequenceModel, outputs: Float[Array, "*out"], targets: Array, mask: Array | None, label_smoothing: Any
 ) -> Float[Array, " batch"]:
     """Of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
-    where each step has a target."""
+    where each step has a target, without those whose number is NaN: not every step needs one."""
     if model.classifies(targets):
         wanted = jax.nn.one_hot(targets, outputs.shape[-1], dtype=outputs.dtype)
         share = jnp.asarray(label_smoothing, outputs.dtype)
         each = optax.softmax_cross_entropy(outputs, (1 - share) * wanted + share / outputs.shape[-1])
     else:
-        error = outputs - targets.reshape(outputs.shape).astype(outputs.dtype)
-        each = jnp.mean((error / model.target_scale) ** 2, -1)
+        wanted = targets.reshape(outputs.shape).astype(outputs.dtype)
+        if model.config.task == "per-step":
+            known = ~jnp.any(jnp.isnan(wanted), -1)
+            mask = known if mask is None else known & mask
+            wanted = jnp.where(known[..., None], wanted, outputs)
+        each = jnp.mean(((outputs - wanted) / model.target_scale) ** 2, -1)
     if model.config.task != "per-step":
         return each
     return moments(each[..., None], mask)[0][..., 0]
@@ -59,6 +63,8 @@ def evaluate(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver
         valid = cases.valid or [slice(None)] * len(cases)
         outputs = np.concatenate([one[which] for one, which in zip(outputs, valid, strict=True)])
         targets = np.concatenate([one[which] for one, which in zip(targets, valid, strict=True)])
+        known = ~np.isnan(targets.reshape(len(targets), -1)).any(-1)
+        outputs, targets = outputs[known], targets[known]
     return scores(outputs, np.asarray(targets), classify=model.classifies(targets))
 
 
