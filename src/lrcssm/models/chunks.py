@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..engine import Solution, Solver
+from ..engine import Auto, Sharded, Solution, Solver
 from ..engine.system import chunk_length, scan_chunks
 from .block import Passed
 
@@ -21,7 +21,11 @@ LONG, VERY_LONG = 2**25, 2**26
 
 
 def choose_chunk(
-    model: Any, x: Float[Array, "time *batch features"], chunk: int | Literal["auto"] | None, training: bool
+    model: Any,
+    x: Float[Array, "time *batch features"],
+    chunk: int | Literal["auto"] | None,
+    training: bool,
+    solver: Solver = Auto(),
 ) -> int | None:
     """How many steps to take at a time; `None` for all at once.
 
@@ -31,9 +35,12 @@ def choose_chunk(
     - `x`: what its encoder will see.
     - `chunk`: as the user gave it.
     - `training`: whether a batch norm would have to see all steps.
+    - `solver`: of the recurrences.
     """
     length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.width
     reason = needs_all_steps(model, training)
+    if isinstance(solver, Sharded):
+        reason = "is to be solved over many devices, each of which has its own part of time"
     if chunk is None or (chunk == "auto" and (reason is not None or length * each < LONG)):
         return None
     if reason is not None:

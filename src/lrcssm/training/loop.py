@@ -17,12 +17,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from ..data.cases import Cases, arrange
-from ..engine import Auto, Solver, Status
+from ..engine import Auto, Sharded, Solver, Status
 from ..models import SequenceModel
 from .checkpoint import Checkpoint, identity
 from .config import TrainingConfig
+from .devices import divisible, everywhere, local, spread
 from .metrics import arrays_of, evaluate, weights_of
 from .step import TrainState, train_step
 
@@ -86,6 +88,7 @@ def fit(
     tick: Callable[[int], None] = lambda step: None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    mesh: Mesh | None = None,
 ) -> Fitted:
     """Trains a model.
 
@@ -113,6 +116,9 @@ def fit(
     - `checkpoint`: a file for everything that is needed to go on after an interruption, written at each look (but at most
         once a second) and at the end. The one before it is kept beside it, with `.previous` at its end.
     - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
+    - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
+        same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
+        checkpoint may be gone on with on any other number of devices.
 
     **Returns:**
 
@@ -127,15 +133,20 @@ def fit(
         store = Checkpoint(checkpoint, identity(model, train, validation, config, solver))
         if resume:
             progress = _restored(store, progress)
+    if mesh is not None:
+        solver = Sharded(mesh, solver)
+        progress, knobs, key = everywhere((progress, knobs, key), mesh)
     state, start = progress.state, time.perf_counter()
     before = progress.history[-1].seconds if progress.history else 0.0
     running, iterations, statuses = [], [], []
     first = int(state.step) + 1
-    order = _endless(train, min(config.batch, len(train)), config.seed, first - 1)
+    size = min(config.batch, len(train))
+    order = _endless(train, size, divisible(size, solver), config.seed, first - 1)
     for now in range(first, config.steps + 1):
         if progress.over:
             break
-        state, value, counts, status = train_step(state, arrays_of(next(order), class_weights), knobs, key, solver)
+        batch = spread(arrays_of(next(order), class_weights), solver)
+        state, value, counts, status = train_step(state, batch, knobs, key, solver)
         running.append(value)
         iterations.append(counts)
         statuses.append(status)
@@ -156,9 +167,10 @@ def fit(
         progress = _judged(progress, state, chosen, epoch, config)
         stop = bool(report(epoch)) or progress.over or now == config.steps
         progress = dataclasses.replace(progress, over=stop)
-        if store is not None:
+        if store is not None and jax.process_index() == 0:
             store.write(progress, final=stop)
-    return Fitted(progress.best, progress.score, progress.best_step, progress.history)
+    best = progress.best if mesh is None else local(progress.best)
+    return Fitted(best, progress.score, progress.best_step, progress.history)
 
 
 def mean_iterations(counts: np.ndarray) -> tuple[float, tuple[float, ...]]:
@@ -215,10 +227,11 @@ def _check(model, train, validation):
             )
 
 
-def _endless(train: Cases, size: int, seed: int, skip: int) -> Iterator[Any]:
-    """Batches for ever, without the first `skip`; an epoch has the same number of them each time."""
+def _endless(train: Cases, size: int, filled: int, seed: int, skip: int) -> Iterator[Any]:
+    """Batches of `size` cases for ever, filled up to as many as `filled`, without the first `skip`; an epoch has the same
+    number of them each time."""
     each = len(arrange(train, size))
     for epoch in itertools.count(skip // each):
         groups = arrange(train, size, np.random.default_rng((seed, epoch)))
         for group in groups[skip % each if epoch == skip // each else 0 :]:
-            yield train.batch(*group, size)
+            yield train.batch(*group, filled)

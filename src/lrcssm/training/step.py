@@ -10,6 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 from ..engine import Solver
 from ..models import SequenceModel, trainable
 from .config import Knobs
+from .devices import keep_everywhere
 from .metrics import losses
 
 
@@ -72,4 +73,4 @@ def train_step(
     average = jax.tree.map(mix, eqx.filter(state.average, chosen), learned)
     whole = lambda learned: eqx.combine(learned, rest).with_norms(passed)
     new = TrainState(whole(learned), whole(average), memory, state.step + 1)
-    return new, value, counts, worst
+    return keep_everywhere((new, value, counts, worst), solver)

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ...cells import Cell
-from ...engine import Solution, Solver, solve
+from ...engine import Sharded, Solution, Solver, solve
+from ...engine.sharded import over_devices
 from ...engine.system import CHUNK_ELEMENTS, chunk_length, scan_chunks
+from ...engine.verdict import guard
 
 
 class Outcome(NamedTuple):
@@ -93,9 +95,26 @@ class Recurrent(TimeLayer):
     ) -> Outcome:
         del key
         if self.cell.expands:
-            return _in_pieces(self.cell, inputs, state, dt, mask, solver, throw)
+            run = _over_devices if isinstance(solver, Sharded) and inputs.ndim > 2 else _in_pieces
+            return run(self.cell, inputs, state, dt, mask, solver, throw)
         solution = solve(self.cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
         return Outcome(self.cell.read(solution.states, inputs), solution.final, solution)
+
+
+def _over_devices(cell, inputs, state, dt, mask, solver: Sharded, throw) -> Outcome:
+    """`_in_pieces` on each of many devices, for its part of time."""
+
+    def run(cell, inputs, state, dt, mask):
+        found = _in_pieces(cell, inputs, state, dt, mask, solver.solver, throw=False)
+        assert found.solution is not None
+        return found.outputs, found.state, found.solution.status
+
+    first = cell.initial_state() if state is None else state
+    first = jnp.broadcast_to(first, (*inputs.shape[1:-1], first.shape[-1]))
+    outputs, last, status, iterations, residual = over_devices(run, cell, inputs, first, dt, mask, solver)
+    if throw:
+        outputs = guard(outputs, status, str(solver))
+    return Outcome(outputs, last, Solution(last[None], status, iterations, residual, str(solver)))
 
 
 def _in_pieces(cell, inputs, state, dt, mask, solver, throw) -> Outcome:
