@@ -1,5 +1,6 @@
 """Streams: a model that is given one sample at a time, and keeps what it has to remember."""
 
+import copy
 import json
 import os
 import zlib
@@ -51,6 +52,12 @@ class Stream:
         self._shape = (*self._axes, model.config.input_dim)
         self._programs: dict[str, Any] = {}
         self.reset()
+
+    def another(self) -> "Stream":
+        """A new stream of the same model, at its start, which need not be compiled again."""
+        new = copy.copy(self)
+        new.reset()
+        return new
 
     def push(self, sample: Any, dt: Any = None, *, which: Any = None) -> np.ndarray:
         """Takes one more sample, and gives the output after it.

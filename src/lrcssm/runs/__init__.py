@@ -159,8 +159,10 @@ class Predict:
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A run's folder or a model's file."""
-    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
+    source: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[SOURCE]")] = None
     """A name, file or folder of data."""
+    stream: bool = False
+    """Read samples from standard input instead, one in each line, as CSV or JSON, and answer each with a line of JSON."""
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """Write there instead of to standard output."""
     solver: SolverName = "auto"
@@ -171,9 +173,14 @@ class Predict:
     """Write one JSON object for each case instead of CSV."""
 
     def run(self) -> None:
-        from .evaluate import run_predict
+        if self.stream:
+            from .stream import run_stream
 
-        run_predict(self)
+            run_stream(self)
+        else:
+            from .evaluate import run_predict
+
+            run_predict(self)
 
 
 def given(options: Any) -> dict[str, Any]:

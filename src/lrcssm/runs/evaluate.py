@@ -108,6 +108,8 @@ def _test_cases(options: Evaluate, trained: Trained) -> tuple[Dataset, Cases]:
 
 
 def run_predict(options: Predict) -> None:
+    if options.source is None:
+        raise RunError("There is nothing to predict; name the data, or give --stream for standard input.")
     keep_memory()
     remember_compilations()
     trained = open_model(options.model)

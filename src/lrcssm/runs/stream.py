@@ -1,0 +1,190 @@
+"""`lrcssm predict --stream`: samples in, line by line, and after each of them an answer."""
+
+import io
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..models import Stream
+from . import Predict
+from .evaluate import Trained, open_model, rows_of
+from .folder import RunError
+
+
+class Line(NamedTuple):
+    """What a line says: the stream's name, whether it starts again, its sample (if there is one) and the time of it."""
+
+    name: str | None
+    reset: bool
+    values: list[float] | None
+    dt: float | None
+
+
+class LineError(ValueError):
+    """A line that cannot be answered; its text says why."""
+
+
+def run_stream(options: Predict) -> None:
+    """Answers standard input until it ends."""
+    import jax
+
+    if options.out is not None or options.source is not None:
+        raise RunError("--stream reads standard input and writes standard output; give neither SOURCE nor --out.")
+    # A step takes less time than to hand it to another thread.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    trained = open_model(options.model)
+    if (reason := trained.model.whole()) is not None:
+        hint = "; train one with --bidirectional no" if trained.model.config.bidirectional else ""
+        raise RunError(f"{options.model} holds a model that {reason}, so it cannot answer sample by sample{hint}.")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # what is no text is then a bad line, not the end
+    try:
+        answer(trained, sys.stdin, sys.stdout, sys.stderr)
+    except KeyboardInterrupt:
+        return
+
+
+def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> None:
+    """Reads lines, writes an answer to each, and a sentence about each that has none."""
+    streams = Streams(trained)
+    for number, line in enumerate(source, 1):
+        try:
+            if number == 1 and _is_header(line):
+                continue
+            for reply in streams.take(line):
+                print(json.dumps(reply, allow_nan=False), file=out, flush=True)
+        except LineError as error:
+            print(f"lrcssm: line {number}: {error}", file=err, flush=True)
+
+
+class Streams:
+    """The streams of a model by their names; all run the same compiled program."""
+
+    def __init__(self, trained: Trained):
+        self.trained, model = trained, trained.model
+        self.first = model.stream()
+        self.first.push(np.zeros(model.config.input_dim))  # compile now, not when the first sample waits
+        self.missing, self.unit = trained.metadata.get("missing", "error"), trained.metadata.get("unit")
+        self.open: dict[str | None, _Open] = {}
+
+    def take(self, line: str) -> Iterator[dict[str, Any]]:
+        """The answer to a line, if it has one; raises `LineError`."""
+        if not line.strip():
+            return
+        said = parse(line, self.trained.model.config.input_dim)
+        if said.reset:
+            self.open.pop(said.name, None)
+        if said.values is None:
+            return
+        if said.name not in self.open:
+            self.open[said.name] = _Open(self.first.another(), [math.nan] * len(said.values), 0.0)
+        one = self.open[said.name]
+        dt = said.dt if said.dt is None or self.unit is None else said.dt / self.unit
+        if dt is not None and not (math.isfinite(dt) and dt > 0):
+            raise LineError(f"dt is {said.dt}; give the time of a step, above 0.")
+        values = self._complete(said.values, one)
+        if values is None:  # skipped: its time passes
+            one.passed += 1.0 if dt is None else dt
+            return
+        if one.passed:
+            dt, one.passed = one.passed + (1.0 if dt is None else dt), 0.0
+        try:
+            outputs = one.stream.push(values, dt)
+        except ValueError as error:  # too large for the model's precision
+            raise LineError(str(error)) from error
+        one.last = values
+        yield ({} if said.name is None else {"stream": said.name}) | self._reply(one.stream, outputs)
+
+    def _complete(self, values: list[float], one: "_Open") -> list[float] | None:
+        """The values with missing ones dealt with as in training; `None` if the step is to be skipped."""
+        if not any(map(math.isnan, values)):
+            return values
+        if self.missing == "error":
+            raise LineError("a value is missing; the model was trained without --missing.")
+        if self.missing == "fill" and not all(map(math.isnan, values)):
+            values = [old if math.isnan(new) else new for new, old in zip(values, one.last, strict=True)]
+            if any(map(math.isnan, values)):
+                raise LineError("a value is missing, and none came before it.")
+            return values
+        config = self.trained.model.config
+        if config.patch > 1 or config.differences:
+            raise LineError("a value is missing, and a model with patches or differences can skip no sample.")
+        return None
+
+    def _reply(self, stream: Stream, outputs: np.ndarray) -> dict[str, Any]:
+        step = int(stream.steps)
+        if step < self.trained.model.config.patch:
+            return {"step": step, "prediction": None}
+        if not np.isfinite(outputs).all():
+            raise LineError("the output is not finite, nor will the next ones be: the values are too large.")
+        row = dict(next(iter(rows_of(outputs[None], self.trained.classes))))
+        row.pop("case")
+        return {"step": step} | row
+
+
+class _Open:
+    """A stream, the last sample in it, and the time of the samples since that were skipped."""
+
+    def __init__(self, stream: Stream, last: list[float], passed: float):
+        self.stream, self.last, self.passed = stream, last, passed
+
+
+def _is_header(line: str) -> bool:
+    """Whether a first line has names and no number."""
+    text = line.strip().lstrip("\ufeff")
+    numbers = [_number(cell) for cell in text.split(",")]
+    names = any(number is None for number in numbers)
+    return names and not text.startswith(("{", "[")) and all(number is None or math.isnan(number) for number in numbers)
+
+
+def parse(line: str, channels: int) -> Line:
+    """Numbers with commas between them, a JSON array of numbers, or a JSON object with `values`, and with or without
+    `stream`, `dt` and `reset`."""
+    text = line.strip().lstrip("\ufeff")
+    given: Any = {}
+    if text.startswith(("{", "[")):
+        try:
+            given = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise LineError(f"this is no JSON: {text[:60]}") from error
+        given = given if isinstance(given, dict) else {"values": given}
+        if unknown := set(given) - {"values", "stream", "dt", "reset"}:
+            raise LineError(f"there is no {min(unknown)!r} to give; give values, stream, dt or reset.")
+        values = given.get("values")
+    else:
+        values = text.split(",")
+    name, dt, reset = given.get("stream"), given.get("dt"), given.get("reset", False)
+    if not (name is None or isinstance(name, str)) or not isinstance(reset, bool):
+        raise LineError("stream is a text, and reset true or false.")
+    if dt is not None and not _is_number(dt):
+        raise LineError(f"dt is {dt!r}; give a number.")
+    if values is None and reset:
+        return Line(name, reset, None, None)
+    if not isinstance(values, list) or len(values) != channels:
+        found = f"{len(values)} values" if isinstance(values, list) else "no list of values"
+        raise LineError(f"there are {found}; the model takes {channels}.")
+    numbers = [_number(value) for value in values]
+    for value, number in zip(values, numbers, strict=True):
+        if number is None or math.isinf(number):
+            raise LineError(f"{value!r} is no finite number.")
+    return Line(name, reset, [number for number in numbers if number is not None], None if dt is None else float(dt))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> float | None:
+    """A number, NaN for a missing one, or `None` if it is something else."""
+    if value is None or (isinstance(value, str) and value.strip() in ("", "?")):
+        return math.nan
+    if not isinstance(value, str) and not _is_number(value):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None

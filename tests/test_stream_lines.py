@@ -1,0 +1,137 @@
+"""`lrcssm predict --stream`: lines in, lines out, and what is said about lines that are none."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import distance, normal
+
+import lrcssm
+from lrcssm import cli
+
+INPUTS = np.asarray(normal(np.random.default_rng(0), (4, 3), jnp.float64))
+call = eqx.filter_jit(lambda model, inputs, dt=None: model(inputs, dt=dt, throw=False)[0])
+
+
+def make(path, metadata, **changes):
+    config = {"input_dim": 3, "output_dim": 2, "width": 6, "state": 4, "depth": 1, "layout": "plain", "mixer": "none"}
+    model = lrcssm.SequenceModel(lrcssm.ModelConfig(**(config | changes)), jax.random.key(0))
+    lrcssm.save(path, model, metadata=metadata)
+    return model
+
+
+@pytest.fixture
+def ask(monkeypatch, capsys):
+    """A function that gives the answers to some lines, and what was said about them."""
+
+    def run(path, *lines):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(line + "\n" for line in lines)))
+        assert cli.main(["predict", str(path), "--stream"]) == 0
+        out, err = capsys.readouterr()
+        return [json.loads(line) for line in out.splitlines()], err.splitlines()
+
+    return run
+
+
+def csv(sample):
+    return ",".join(map(repr, sample.tolist()))
+
+
+def test_lines(tmp_path, ask):
+    """Three streams through each other, as CSV and JSON, with mistakes between them."""
+    path = tmp_path / "model.lrcssm"
+    model = make(path, {"classes": ["calm", "storm"], "unit": 2.0})
+    more = lambda **said: json.dumps(said)
+    answers, said = ask(
+        path,
+        "u,v,w",
+        csv(INPUTS[0]),
+        more(stream="a", values=INPUTS[0].tolist(), dt=1.0),
+        "",
+        "1,2",
+        csv(INPUTS[1]),
+        "u,v,w",
+        "{oops",
+        more(stream="a", values=INPUTS[1].tolist(), dt=3.0),
+        more(stream="b", values=[1, None, 2]),
+        more(stream="b", values=[1, "x", 2]),
+        more(stream="b", values=[1, 2, 3], dt=0),
+        more(stream="b", value=[1, 2, 3]),
+        json.dumps(INPUTS[2].tolist()),
+        more(stream="a", reset=True),
+        more(stream="a", values=INPUTS[2].tolist()),
+    )
+    assert [(line.get("stream"), line["step"]) for line in answers] == [
+        (None, 1), ("a", 1), (None, 2), ("a", 2), (None, 3), ("a", 1),
+    ]  # fmt: skip
+    logits = {
+        4: np.asarray(call(model, jnp.asarray(INPUTS[:3]))),
+        3: np.asarray(call(model, jnp.asarray(INPUTS[:2]), jnp.array([0.5, 1.5]))),
+    }
+    for i, row in logits.items():
+        shares = np.exp(row) / np.exp(row).sum()
+        assert abs(answers[i]["p(storm)"] - shares[1]) < 1e-6
+        assert answers[i]["prediction"] == ("calm", "storm")[int(row.argmax())]
+    assert [line.split(": ")[1] for line in said] == [f"line {n}" for n in (5, 7, 8, 10, 11, 12, 13)]
+    texts = ("2 values; the model takes 3", "'u' is no", "no JSON", "missing", "'x' is no", "above 0", "no 'value'")
+    for line, text in zip(said, texts, strict=True):
+        assert text in line and line.startswith("lrcssm: line ")
+
+
+def test_numbers_and_missing_values(tmp_path, ask):
+    path = tmp_path / "model.lrcssm"
+    model = make(path, {"classes": None, "missing": "mask"}, task="regress", output_dim=1)
+    answers, said = ask(path, csv(INPUTS[0]), "1,,2", csv(INPUTS[1]))
+    want = call(model, jnp.asarray(INPUTS[:2]), jnp.array([1.0, 2.0]))
+    assert not said and [line["step"] for line in answers] == [1, 2]
+    assert distance(answers[1]["prediction"], want[0]) < 1e-10
+
+    make(path, {"classes": None, "missing": "fill"}, task="regress", output_dim=2, patch=2, differences=True)
+    answers, said = ask(path, "1,?,3", "1,2,3", "1,,3", ",,")
+    assert answers[0] == {"step": 1, "prediction": None} and set(answers[1]) == {"step", "prediction_0", "prediction_1"}
+    assert "none came before" in said[0] and "can skip no sample" in said[1]
+
+
+def test_mistakes(tmp_path, capsys):
+    path = tmp_path / "model.lrcssm"
+    make(path, {}, bidirectional=True)
+    for words, text in [
+        (["--stream"], "is bidirectional, so it cannot answer sample by sample; train one with --bidirectional no"),
+        (["data.csv", "--stream"], "give neither SOURCE nor --out"),
+        ([], "nothing to predict"),
+    ]:
+        assert cli.main(["predict", str(path), *words]) == 2
+        assert text in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_answers_come_at_once_and_the_end_is_quiet(tmp_path):
+    path = tmp_path / "model.lrcssm"
+    with jax.enable_x64(False):
+        make(path, {"classes": ["calm", "storm"]})
+    command = [sys.executable, "-m", "lrcssm", "predict", str(path), "--stream"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, env=os.environ) as run:
+        assert run.stdin is not None and run.stdout is not None and run.stderr is not None
+        for step in (1, 2):
+            run.stdin.write("1,2,3\n")
+            run.stdin.flush()
+            assert json.loads(run.stdout.readline())["step"] == step
+        run.send_signal(signal.SIGINT)
+        assert run.wait(20) == 0 and run.stderr.read() == ""
+    with subprocess.Popen(command, **pipes, env=os.environ) as run:
+        assert run.stdin is not None and run.stdout is not None and run.stderr is not None
+        run.stdout.close()
+        run.stdin.write("1,2,3\n" * 3)
+        run.stdin.close()
+        run.stdin = None
+        assert run.wait(60) == 0 and run.stderr.read() == ""
