@@ -947,10 +947,10 @@ def test_together_mistakes(parts):
 
 @pytest.mark.slow
 def test_together_is_faster_for_a_small_model():
-    script = pathlib.Path(__file__).with_name("measure_together.py")
     plain = {
         name: value for name, value in os.environ.items() if name != "XLA_FLAGS"
     }  # those of tests optimise nothing
-    words = [sys.executable, str(script), "5", "digits, width 8"]
+    command = [sys.executable, "-m", "lrcssm", "benchmark", "together"]
+    words = [*command, "--sizes", "digits-small", "--rounds", "5", "--json", "-"]
     found = json.loads(subprocess.run(words, env=plain, capture_output=True, text=True, check=True).stdout)
-    assert found["ratio"] < 0.8
+    assert found["rows"][0]["ratio"] < 0.8

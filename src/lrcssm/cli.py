@@ -21,7 +21,14 @@ import tyro
 
 import lrcssm
 
-from .benchmark import CellsBenchmark, EngineBenchmark, ModelsBenchmark, ScalingBenchmark, TrainBenchmark
+from .benchmark import (
+    CellsBenchmark,
+    EngineBenchmark,
+    ModelsBenchmark,
+    ScalingBenchmark,
+    TogetherBenchmark,
+    TrainBenchmark,
+)
 from .experiments import Reproduce
 from .runs import Evaluate, Predict, Train
 from .runs.data import FetchData, ListData, ShowData
@@ -77,6 +84,7 @@ COMMANDS: dict[str, Any] = {
         "train": TrainBenchmark,
         "models": ModelsBenchmark,
         "scaling": ScalingBenchmark,
+        "together": TogetherBenchmark,
     },
 }
 """The commands by name; a dict is a group of them, described under the empty name."""

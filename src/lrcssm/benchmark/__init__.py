@@ -196,6 +196,34 @@ class ScalingBenchmark:
         run_scaling(self)
 
 
+@dataclasses.dataclass(frozen=True)
+class TogetherBenchmark:
+    """Time of a training step for each of several runs, side by side in one program and one after the other."""
+
+    sizes: tuple[str, ...] = ("all",)
+    """Models by the beginnings of their names, or all; a wrong one is answered with all names."""
+    runs: int = 3
+    """Runs side by side; each has its own learning rate, weights and data."""
+    steps: int = 3
+    """Steps of each run that are timed at once."""
+    rounds: int = 9
+    """Times that both are measured, in turn; the best one counts. What would take more than about 30 seconds gets fewer
+    rounds, but at least 2."""
+    return_memory: bool = False
+    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm tune calls."""
+    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
+    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+
+    def __post_init__(self):
+        _check(self, given=("sizes",), sizes=("runs", "steps", "rounds"))
+
+    def run(self) -> None:
+        """Measures, and prints a table, or the record if that goes to standard output."""
+        from .together import run
+
+        run(self)
+
+
 def _check(options: Any, *, given: tuple[str, ...], sizes: tuple[str, ...]) -> None:
     """Raises `ValueError` if an option in `given` has no value, or one in `sizes` a value below 1."""
     for name in given:

@@ -73,7 +73,7 @@ def fit_together(
     together = _stacked(knobs), jnp.stack(keys), solver
     weights = [weights_of(train, config.class_weights, models[0].config.output_dim) for config in configs]
     size = min(first.batch, len(train))
-    orders = [_endless(train, size, config.seed, 0) for config in configs]
+    orders = [_endless(train, size, size, config.seed, 0) for config in configs]
     ends: list[Progress | FloatingPointError] = [
         Progress(TrainState.start(model, own), model, -math.inf, 0, 0, False, ())
         for model, own in zip(models, knobs, strict=True)
