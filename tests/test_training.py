@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrcssm import ModelConfig, SequenceModel
+from lrcssm import DEER, ModelConfig, SequenceModel
 from lrcssm.data import Cases, digits
+from lrcssm.data.cases import arrange
 from lrcssm.training import TrainingConfig, evaluate, fit, predict
 from lrcssm.training.metrics import losses, weights_of
 
@@ -113,3 +114,17 @@ def test_digits_reach_96_percent():
     ).with_statistics(*train.statistics())  # fmt: skip
     config = TrainingConfig(steps=1000, batch=32, check_every=100, learning_rate=5e-3, label_smoothing=0.1)
     assert evaluate(fit(model, train, validation, config).model, test)["accuracy"] >= 0.96
+
+
+@pytest.mark.slow
+def test_iterations_of_each_layer():
+    """Those of the solves that the first step does."""
+    cases = waves(count=4, lengths=(20,))
+    model = make(depth=2, width=4, state=3)
+    (epoch,) = fit(model, cases, None, TrainingConfig(steps=1, batch=4), solver=DEER()).history
+    order = arrange(cases, 4, np.random.default_rng((0, 0)))[0]
+    inputs = jnp.asarray(cases.batch(*order, 4).inputs)
+    _, _, passed = model.run(inputs, solver=DEER())
+    wanted = [float(jnp.mean(left.solution.iterations.astype(float))) for left in passed if left.solution is not None]
+    assert epoch.iterations_by_layer == pytest.approx(wanted) and min(wanted) >= 1
+    assert epoch.iterations == pytest.approx(np.mean(wanted))
