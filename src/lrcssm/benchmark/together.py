@@ -76,9 +76,9 @@ def _row(
 
     def alone():
         ends = []
-        for state, *rest in zip(states, batches, knobs, keys, strict=True):
+        for state, data, own, key in zip(states, batches, knobs, keys, strict=True):
             for _ in range(steps):
-                state = train_step(state, *rest, Auto())[0]
+                state = train_step(state, data, own, key, Auto())[0]
             ends.append(state.step)
         return ends
 

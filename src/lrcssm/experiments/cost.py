@@ -1,9 +1,9 @@
 """How long a run will take, before it is started.
 
 The time of a training step goes to matrix products and to passes over the numbers between them, and the sizes say how
-many there are of both. That gives LrcSSM's; of the others it is multiplied by what they take compared with LrcSSM at
-equal sizes. `lrcssm benchmark train` and `lrcssm benchmark models` measure both; the numbers here are of a machine with
-two cores. Expect a factor of two either way.
+many there are of both. For LrcSSM that gives what `lrcssm benchmark train` measures on a machine with two cores to within 20 %;
+for the other architectures the same rule is a guess that was not compared with measurements. A run's looks at the validation data
+and other programs on the machine come on top.
 """
 
 from typing import Any
@@ -16,8 +16,6 @@ SPEED = 250e9
 `lrcssm benchmark train` to within 20 %."""
 OVERHEAD = 1.4e-8
 """Seconds for each number that goes from one layer to the next, and twice for each state."""
-RELATIVE: dict[str, float] = {}
-"""The time of a step with another cell at the same sizes, over that of LrcSSM; 1 where nothing is said."""
 
 
 def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
@@ -37,7 +35,7 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
     work = 6 * tokens * products * expanded / SPEED + tokens * elements * OVERHEAD
     if cell == "Transformer":
         work += 6 * tokens * steps * width / SPEED
-    return work * RELATIVE.get(cell, 1.0)
+    return work
 
 
 def _controlled(model: dict[str, Any], options: dict[str, Any], length: int) -> int:

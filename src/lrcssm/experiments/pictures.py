@@ -86,7 +86,7 @@ def iterations(groups: Mapping[str, np.ndarray]) -> Figure:
     axes.set_yticks(range(len(groups)), list(groups), fontsize=9)
     axes.set(xlabel="iterations", xlim=(0, None), ylim=(len(groups) - 0.5, -0.5))
     axes.grid(axis="x", color="0.92")
-    _legend(axes)
+    _legend(figure, [axes])
     return _tidied(figure)
 
 
@@ -100,7 +100,7 @@ def iterations_during(groups: Mapping[str, Sequence[Any]]) -> Figure:
                 axes.plot(steps, counts, color=COLOURS[layer % len(COLOURS)], linewidth=0.9, alpha=0.8,
                           label=f"layer {layer + 1}")  # fmt: skip
         axes.set(xlabel="step", ylabel="iterations", ylim=(0, None))
-    _legend(max(grid, key=lambda axes: len(set(axes.get_legend_handles_labels()[1]))))
+    _legend(figure, grid)
     return figure
 
 
@@ -119,7 +119,7 @@ def time_constants(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
             axes.plot([], [], color=colour, linewidth=5, label=when)
         axes.set(yscale="log", xlabel="layer", ylabel="steps remembered", xlim=(0.5, layers + 0.5))
         axes.set_xticks(range(1, layers + 1))
-    grid[0].legend(frameon=False, fontsize=8)
+    _legend(figure, grid[:1])
     return figure
 
 
@@ -153,10 +153,17 @@ def _apart(places: np.ndarray, least: float) -> np.ndarray:
     return found
 
 
-def _legend(axes: Axes) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    axes.legend(list(unique.values()), list(unique), frameon=False, fontsize=8)
+def _legend(figure: Figure, grid: Sequence[Axes]) -> None:
+    """One for all axes, above them."""
+    known: dict[str, Any] = {}
+    for axes in grid:
+        handles, labels = axes.get_legend_handles_labels()
+        known = dict(zip(labels, handles, strict=True)) | known
+    names = sorted(known) if len(grid) > 1 else list(known)
+    figure.legend(
+        [known[name] for name in names], names, frameon=False, fontsize=8, loc="outside upper right",
+        ncols=min(len(known), 8),
+    )  # fmt: skip
 
 
 def _tidied(figure: Figure) -> Figure:

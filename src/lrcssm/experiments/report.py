@@ -89,7 +89,7 @@ def table_parts(name: str, table: Table, lines: list[Line]) -> Iterable[Part]:
         yield Part(
             "Accuracy against cost" if table.unit == "%" else "Error against cost", 3,
             text=["The mean over the runs of each model, against the time that one of them took to train on the machines named "
-                  "at the end, other programs running at the same time."],
+                  "at the end, whatever else these had to do."],
             picture=functools.partial(pictures.accuracy_against_cost, points, table.unit),
         )  # fmt: skip
 
@@ -105,7 +105,7 @@ def _detail(table: Table, line: Line, notes: dict[str, int]) -> list[Cell]:
     count = line.mean("iterations")
     # The table of iterations has no scores.
     scores = (
-        [plus_minus(line.published, table), plus_minus(line.ours, table), difference(cell, table)]
+        [plus_minus(line.published, table), plus_minus(line.ours, table, len(line.results)), difference(cell, table)]
         if table.unit
         else ["–"] * 3
     )
@@ -155,7 +155,12 @@ def _matrix(table: Table, lines: list[Line], notes: dict[str, int]) -> list[list
                 row.append(f"{text} {_marks(own[0].remarks, notes)}".strip())
                 continue
             part = "" if chosen.complete else f"({len(chosen.results)} of {chosen.of}) "
-            row.append((text, f"{plus_minus(chosen.ours, table)} {part}{_marks(chosen.remarks, notes)}".strip()))
+            row.append(
+                (
+                    text,
+                    f"{plus_minus(chosen.ours, table, len(chosen.results))} {part}{_marks(chosen.remarks, notes)}".strip(),
+                )
+            )
         if set(row[1:]) != {"–"}:
             rows.append(row)
     return rows

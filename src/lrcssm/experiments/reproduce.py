@@ -225,7 +225,7 @@ def _print_plan(options: Reproduce, jobs: list[Job], refused: dict[tuple[str, st
         notes=[
             *(f"{row} cannot be run on {', '.join(names)}: {text}." for (row, text), names in impossible.items()),
             f"{len(jobs)} runs, about {cost.in_words(total)} on two cores of a CPU if none is there yet and none stops early; "
-            "the estimate may be off by a factor of two. --steps, --seeds, --models and --datasets take less of it.",
+            "expect a factor of two for LrcSSM and more for the others. --steps, --seeds, --models and --datasets take less of it.",
         ],
     )  # fmt: skip
 
@@ -253,7 +253,7 @@ def _print(options: Reproduce, table: Table, cells: list[dict[str, Any]]) -> Non
     for cell in cells:
         numbers = [marks.setdefault(note, len(marks) + 1) for note in cell["notes"]]
         lines.append([
-            cell["model"], cell["dataset"], plus_minus(cell["published"], table), plus_minus(cell["ours"], table),
+            cell["model"], cell["dataset"], plus_minus(cell["published"], table), plus_minus(cell["ours"], table, cell["runs"]),
             difference(cell, table), f"{cell['runs']}/{cell['of']}",
             "–" if cell["iterations"] is None else f"{cell['iterations']:.2f}",
             " ".join(f"[{number}]" for number in numbers),
@@ -267,11 +267,13 @@ def _print(options: Reproduce, table: Table, cells: list[dict[str, Any]]) -> Non
     )
 
 
-def plus_minus(score: Any, table: Table) -> str:
-    """Mean and standard deviation, or the word in their place, with as many digits as the paper has."""
+def plus_minus(score: Any, table: Table, runs: int | None = None) -> str:
+    """Mean and standard deviation, or the word in their place, with as many digits as the paper has; of one run its score."""
     if score is None:
         return "–"
     digits = 1 if table.unit == "%" else 2
+    if runs == 1:
+        return f"{score[0]:.{digits}f}"
     return score if isinstance(score, str) else f"{score[0]:.{digits}f} ± {score[1]:.{digits}f}"
 
 
