@@ -110,7 +110,7 @@ def test_info(capsys):
     ("words", "says"),
     [
         ("nonsense", "nonsense; available: train, evaluate, predict, data, info, reproduce"),
-        ("benchmark", "{engine, cells, train, models, scaling}"),
+        ("benchmark", "{engine, cells, train, models, scaling, together}"),
         ("benchmark nonsense", "nonsense"),
         ("info --jsn", "perhaps you meant --json"),
         ("benchmark engine --lengths x", "--lengths"),

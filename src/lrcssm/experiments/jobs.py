@@ -25,7 +25,7 @@ from ..models.automatic import default_fields
 from ..runs.folder import Folder
 from ..training import TrainingConfig, evaluate, fit
 from . import traces
-from .published import DATASETS, SIZES, published
+from .published import DATASETS, SIZES, configured, published
 from .tables import ABLATION, EQUAL, MINIROCKET, Row, Table
 
 Protocol = Literal["clean", "published"]
@@ -65,6 +65,15 @@ def _lasting(fields: dict[str, Any], kind: type) -> dict[str, Any]:
     """Without what configurations have got since the first results, where it is at its default: these keep their names."""
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     return {name: value for name, value in fields.items() if name in FIRST_FIELDS or value != defaults[name]}
+
+
+def why_not(table: Table, row: str, dataset: str) -> str | None:
+    """Why a row has no run for a data set, if it has none."""
+    entry = table.rows[row]
+    if entry.changes and dataset not in entry.published:
+        return "not in the paper"
+    known = entry.architecture not in ARCHITECTURES or dataset in configured(entry.architecture)
+    return None if known or table.sizes != "published" else "no configuration is published"
 
 
 def make_job(

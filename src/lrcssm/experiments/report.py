@@ -74,7 +74,7 @@ def table_parts(name: str, table: Table, lines: list[Line]) -> Iterable[Part]:
     unit = f", {table.unit}" if table.unit else ""
     notes = _numbered(lines)
     ours = [line for line in lines if line.results]
-    words = ["Above the published number, below ours (in bold)."] if ours and table.unit else []
+    words = ["The published numbers, and ours in bold."] if ours and table.unit else []
     if not ours:
         words = [f"None of it has been run; lrcssm reproduce {name} --plan says what it would take."]
     yield Part(f"{table.title}{unit}", text=words, heads=_matrix_heads(lines), rows=_matrix(table, lines, notes))
@@ -142,7 +142,8 @@ def _matrix_heads(lines: list[Line]) -> list[str]:
 def _matrix(table: Table, lines: list[Line], notes: dict[str, int]) -> list[list[Cell]]:
     cells, rows = _cells(lines), []
     for model in dict.fromkeys(line.model for line in lines):
-        row: list[Cell] = [model]
+        general = [note for note in (table.rows[model].notes.get(""),) if note is not None]
+        row: list[Cell] = [f"{model} {_marks(general, notes)}".strip()]
         for dataset in dict.fromkeys(line.dataset for line in lines):
             own = cells[model, dataset]
             chosen = best(own)
@@ -150,9 +151,11 @@ def _matrix(table: Table, lines: list[Line], notes: dict[str, int]) -> list[list
                 count = None if chosen is None else chosen.mean("iterations")
                 row.append("–" if count is None else f"{count:.2f}")
                 continue
-            text = f"{plus_minus(own[0].published, table)} {_marks(own[0].notes, notes)}".strip()
+            special = [note for note in own[0].notes if note not in general]
+            text = f"{plus_minus(own[0].published, table)} {_marks(special, notes)}".strip()
             if chosen is None:
-                row.append(f"{text} {_marks(own[0].remarks, notes)}".strip())
+                marks = "" if own[0].published is None else _marks(own[0].remarks, notes)
+                row.append(f"{text} {marks}".strip())
                 continue
             part = "" if chosen.complete else f"({len(chosen.results)} of {chosen.of}) "
             row.append(

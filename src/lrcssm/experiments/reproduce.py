@@ -14,12 +14,11 @@ from ..compilation import remember_compilations
 from ..data import Dataset, load
 from ..data.download import DataError
 from ..memory import keep_memory
-from ..models import ARCHITECTURES
 from ..runs.evaluate import SOLVERS
 from ..runs.folder import Folder, RunError
 from . import Reproduce, cost
-from .jobs import Job, alone, make_job, run_job
-from .published import DATASETS, configured
+from .jobs import Job, alone, make_job, run_job, why_not
+from .published import DATASETS
 from .tables import TABLES, Table
 
 
@@ -56,9 +55,8 @@ def plan(options: Reproduce) -> tuple[list[Job], dict[tuple[str, str], str]]:
     jobs, refused = [], {}
     for row in asked(options.models, tuple(table.rows), "models"):
         for dataset in asked(options.datasets, columns(table), "datasets"):
-            architecture = table.rows[row].architecture
-            if table.sizes == "published" and architecture in ARCHITECTURES and dataset not in configured(architecture):
-                refused[row, dataset] = "no configuration is published"
+            if (reason := why_not(table, row, dataset)) is not None:
+                refused[row, dataset] = reason
                 continue
             try:
                 jobs += [

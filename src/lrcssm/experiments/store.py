@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..models import ARCHITECTURES, ModelConfig
+from ..models import ModelConfig
 from ..runs.folder import Folder
 from ..training import TrainingConfig
-from .jobs import Job, Protocol, make_job
-from .published import TRAINING_CASES, configured
+from .jobs import Job, Protocol, make_job, why_not
+from .published import TRAINING_CASES
 from .tables import Table
 
 
@@ -112,9 +112,8 @@ def _lines(table: Table, row: str, dataset: str, seeds: tuple[int, ...], index: 
     entry = table.rows[row]
     published = entry.published.get(dataset)
     notes = tuple(note for key in ("", dataset) if (note := entry.notes.get(key)) is not None)
-    architecture = entry.architecture
-    if table.sizes == "published" and architecture in ARCHITECTURES and dataset not in configured(architecture):
-        return [Line(row, dataset, published, len(seeds), notes, remarks=("no configuration is published",))]
+    if (reason := why_not(table, row, dataset)) is not None:
+        return [Line(row, dataset, published, len(seeds), notes, remarks=(reason,))]
     ways: dict[tuple[Protocol, int | None, str], list[Stored]] = {}
     whole = None
     protocols: tuple[Protocol, ...] = ("clean", "published")
