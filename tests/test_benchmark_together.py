@@ -16,6 +16,7 @@ def defaults():
         yield
 
 
+@pytest.mark.slow
 def test_together(capsys, tmp_path, monkeypatch):
     _, batch, channels, fields = together.SIZES["digits-small"]
     monkeypatch.setitem(together.SIZES, "digits-small", (16, batch, channels, fields | {"width": 2, "state": 2}))
