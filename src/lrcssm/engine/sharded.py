@@ -53,6 +53,7 @@ def over_devices(
         dt = _longer(dt, extra, 1) if dt is not None and jnp.ndim(dt) else dt
     batch = how.batch if how.batch in how.mesh.shape and inputs.shape[1] % how.mesh.shape[how.batch] == 0 else None
     moving, sample = PartitionSpec(how.sequence, batch), PartitionSpec(batch)
+    each = moving if dt is not None and jnp.ndim(dt) else PartitionSpec()
     arrays, rest = eqx.partition(cell, eqx.is_array)
 
     def local(arrays, inputs, state, dt, mask):
@@ -60,14 +61,16 @@ def over_devices(
 
     # With axes of the kind over which the compiler decides how arrays lie, as everything around a solve expects.
     mesh = Mesh(how.mesh.devices, how.mesh.axis_names)
-    outputs, *others = jax.shard_map(
+    outputs, last, status, iterations, residual = jax.shard_map(
         local,
         mesh=mesh,
-        in_specs=(PartitionSpec(), moving, sample, moving if jnp.ndim(dt) else PartitionSpec(), moving),
+        in_specs=(PartitionSpec(), moving, sample, each, moving),
         out_specs=(moving, sample, sample, sample, sample),
         check_vma=False,
     )(arrays, inputs, state, dt, mask)
-    return (jax.tree.map(lambda a: a[:length], outputs) if extra else outputs, *others)
+    if extra:
+        outputs = jax.tree.map(lambda a: a[:length], outputs)
+    return outputs, last, status, iterations, residual
 
 
 def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: Sharded, count: int):
@@ -98,7 +101,7 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
         open_ = apart > tolerance
         new = jnp.where(open_[..., None], new, starts)  # what is done does not move with what is not
         unfinished = lax.pmax(jnp.any(open_).astype(jnp.int32), tuple(how.mesh.axis_names))
-        return number + 1, new, jacobians, iterations + open_, unfinished
+        return number + 1, new, jacobians, iterations + open_.astype(jnp.int32), unfinished
 
     def go_on(carry):
         number, *_, unfinished = carry

@@ -14,9 +14,9 @@ from jaxtyping import Array
 from .adjoint import attach
 from .arguments import Arguments, prepare
 from .newton import iterate
-from .solution import Solution, SolveError, Status
 from .sharded import over_devices
-from .solvers import DEER, Auto, Sequential, Sharded, Solver
+from .solution import Solution, SolveError, Status
+from .solvers import DEER, Auto, Local, Sequential, Sharded, Solver
 from .system import Piece, chunk_length, sweep
 from .verdict import guard, judge
 
@@ -65,24 +65,25 @@ def solve(
     """
     arguments = prepare(cell, inputs, state, dt, mask, guess)
     traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(arguments))
-    chosen = _chosen(solver, arguments.cell.structure)
-    run = _solve_sharded if isinstance(chosen, Sharded) else _solve
-    solution = run(arguments, chosen, throw and traced)
+    structure = arguments.cell.structure
+    if isinstance(solver, Sharded):
+        chosen = dataclasses.replace(solver, solver=_chosen(solver.solver, structure))
+        solution = _solve_sharded(arguments, chosen, throw and traced)
+    else:
+        solution = _solve(arguments, _chosen(solver, structure), throw and traced)
     if throw and not traced and jnp.any(~solution.ok):
         raise SolveError(_sentence(solution))
     return solution
 
 
-def _chosen(solver: Solver, structure: str) -> Solver:
+def _chosen(solver: Local, structure: str) -> Local:
     """Makes up `Auto`'s mind, which depends on the backend."""
     if not isinstance(solver, Auto):
-        if not isinstance(solver, Solver):
+        if not isinstance(solver, Local):
             raise TypeError(
                 f"solve got solver={solver!r}; give one of Auto(), Sequential(), DEER(), ELK(), Jacobi() or Sharded(mesh)"
                 + (" (an instance: add the parentheses)." if isinstance(solver, type) else ".")
             )
-        if isinstance(solver, Sharded):
-            return dataclasses.replace(solver, solver=_chosen(solver.solver, structure))
         return solver
     parallel = jax.default_backend() != "cpu" if solver.parallel is None else solver.parallel
     if not parallel:
@@ -91,7 +92,7 @@ def _chosen(solver: Solver, structure: str) -> Solver:
 
 
 @eqx.filter_jit
-def _solve(arguments: Arguments, solver: Solver, raise_inside: bool) -> Solution:
+def _solve(arguments: Arguments, solver: Local, raise_inside: bool) -> Solution:
     cell, piece, initial = arguments.cell, arguments.piece, arguments.initial
     still: tuple[Any, Piece, Array] = jax.tree.map(
         lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (cell, piece, initial)

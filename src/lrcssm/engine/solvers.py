@@ -126,6 +126,9 @@ class Auto:
     newton: DEER | ELK | Jacobi | None = None
 
 
+Local = Sequential | DEER | ELK | Jacobi | Auto
+
+
 @dataclasses.dataclass(frozen=True)
 class Sharded:
     """Splits time over devices: each solves its own part, and what their parts begin with is found by Newton's method, with
@@ -151,7 +154,7 @@ class Sharded:
     """
 
     mesh: jax.sharding.Mesh
-    solver: Sequential | DEER | ELK | Jacobi | Auto = Auto()
+    solver: Local = Auto()
     sequence: str = "sequence"
     batch: str = "batch"
 
@@ -167,4 +170,4 @@ class Sharded:
         return f"Sharded({axes}, {self.solver})"
 
 
-Solver = Sequential | DEER | ELK | Jacobi | Auto | Sharded
+Solver = Local | Sharded

@@ -85,6 +85,21 @@ class TrainingOptions:
     """Looks without improvement after which to stop."""
 
 
+@dataclasses.dataclass(frozen=True)
+class DeviceOptions:
+    """The devices; one if nothing is given."""
+
+    devices: Annotated[str | None, tyro.conf.arg(metavar="N|BxS")] = None
+    """How many devices to train on: 4 share each batch; of 2x4, 2 share the batch and 4 share time. On a processor they
+    are threads."""
+    coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
+    """For several processes that train one model: the address of the first of them. Under SLURM it is found by itself."""
+    processes: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """How many processes there are."""
+    process: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Which of them this is, counted from 0. The folder of the run must be one that all of them see."""
+
+
 SolverName = Literal["auto", "sequential", "deer", "elk"]
 Missing = Literal["error", "mask", "fill"]
 DataDir = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
@@ -115,6 +130,7 @@ class Train:
     """What to do with missing values: refuse them, skip their steps, or carry the last value forward."""
     solver: SolverName = "auto"
     """How the recurrences are solved while training."""
+    on: Annotated[DeviceOptions, tyro.conf.arg(name="")] = DeviceOptions()
     resume: bool = False
     """Go on with the run in the folder, to the same result as without an interruption."""
     overwrite: bool = False
@@ -127,6 +143,10 @@ class Train:
     """Print one JSON object for each look at the validation data, and the scores as the last one."""
 
     def run(self) -> None:
+        from .supervise import supervised
+
+        if supervised(self.on):
+            return
         from .train import run
 
         run(self)

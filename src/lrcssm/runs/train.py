@@ -22,6 +22,7 @@ from ..memory import keep_memory
 from ..models import SequenceModel, parameter_count
 from ..training import Fitted, fit, predict
 from . import Train
+from .devices import open_mesh, with_others
 from .evaluate import SOLVERS, as_csv, rows_of, score, sentence
 from .folder import Folder
 from .presets import configure
@@ -32,13 +33,18 @@ def run(options: Train) -> None:
     """Trains, scores and reports."""
     keep_memory()
     remember_compilations()
+    mesh = open_mesh(options.on)
+    first = jax.process_index() == 0
+    if not first:  # the first one speaks and writes for all
+        options = dataclasses.replace(options, quiet=True, json=False)
     data = load_data(options.source, directory=options.data_dir)
     split = divide(data, options.split, options.split_seed)
     config, training = configure(options.preset, data, options.model, options.training, options.seed)
     cases = data.cases(options.missing)
     train, validation, test = (cases.take(part) for part in split)
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
-    folder.claim(resume=options.resume, overwrite=options.overwrite)
+    if first:
+        folder.claim(resume=options.resume, overwrite=options.overwrite)
     model = SequenceModel(config, jax.random.key(options.seed)).with_statistics(*train.statistics())
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
@@ -48,7 +54,7 @@ def run(options: Train) -> None:
         "model": json.loads(config.to_json()), "parameters": parameter_count(model),
         "training": dataclasses.asdict(training),
     }  # fmt: skip
-    if not (options.resume and folder.file("run.json").exists()):
+    if first and not (options.resume and folder.file("run.json").exists()):
         folder.write_json("run.json", facts)
     if not (options.quiet or options.json):
         _say(f"{data.name}: {len(train)} cases for training, {len(validation)} for validation, {len(test)} for test; "
@@ -62,6 +68,7 @@ def run(options: Train) -> None:
         with (
             shown(training.steps, quiet=options.quiet, as_json=options.json) as (tick, look),
             _heeding_interrupts() as interrupted,
+            with_others(),
         ):
 
             def count(step):
@@ -73,13 +80,14 @@ def run(options: Train) -> None:
 
             fitted = fit(
                 model, train, validation, training, solver=SOLVERS[options.solver], report=look,
-                tick=count, checkpoint=folder.checkpoint, resume=options.resume,
+                tick=count, checkpoint=folder.checkpoint, resume=options.resume, mesh=mesh,
             )  # fmt: skip
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted at step {at} of {training.steps}; the same command with --resume goes on."
         ) from None
-    _finish(options, data, split, fitted, test, folder, facts)
+    if first:
+        _finish(options, data, split, fitted, test, folder, facts)
 
 
 def _finish(options: Train, data: Dataset, split: Split, fitted: Fitted, test, folder: Folder, facts) -> None:

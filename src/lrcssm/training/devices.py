@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -42,8 +43,15 @@ def make_mesh(batch: int = 1, sequence: int = 1) -> Mesh:
 
 def everywhere(tree: Any, mesh: Mesh) -> Any:
     """All arrays of a tree on all devices alike."""
-    where = NamedSharding(mesh, PartitionSpec())
-    return jax.tree.map(lambda a: jax.device_put(a, where) if eqx.is_array(a) else a, tree)
+
+    def placed(array):
+        if not eqx.is_array(array):
+            return array
+        if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(_placed(jax.random.key_data(array), mesh, ()))
+        return _placed(array, mesh, ())
+
+    return jax.tree.map(placed, tree)
 
 
 def keep_everywhere(tree: Any, solver: Solver) -> Any:
@@ -66,13 +74,12 @@ def spread(batch: tuple[Any, ...], solver: Solver) -> tuple[Any, ...]:
     length, cases = batch[0].shape[:2]
     moving = [array is not None and array.shape[:2] == (length, cases) for array in batch[:4]] + [False]
     return tuple(
-        array if array is None else _placed(array, solver.mesh, stepwise)
+        array if array is None else _placed(array, solver.mesh, (SEQUENCE, BATCH) if stepwise else (BATCH,))
         for array, stepwise in zip(batch, moving[: len(batch)], strict=True)
     )
 
 
-def _placed(array: np.ndarray, mesh: Mesh, stepwise: bool) -> jax.Array:
-    axes = (SEQUENCE, BATCH) if stepwise else (BATCH,)
+def _placed(array: Any, mesh: Mesh, axes: tuple[str, ...]) -> jax.Array:
     # What does not divide stays whole; the recurrences take care of themselves.
     spec = [axis if array.shape[i] % mesh.shape[axis] == 0 else None for i, axis in enumerate(axes)]
     array = np.asarray(array)
@@ -81,4 +88,4 @@ def _placed(array: np.ndarray, mesh: Mesh, stepwise: bool) -> jax.Array:
 
 def local(tree: Any) -> Any:
     """The arrays of a tree on the default device of this process, as a model that never saw a mesh has them."""
-    return jax.tree.map(lambda a: jax.numpy.asarray(np.asarray(a)) if eqx.is_array(a) else a, tree)
+    return jax.tree.map(lambda a: jnp.asarray(np.asarray(a)) if eqx.is_array(a) else a, tree)

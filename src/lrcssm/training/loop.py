@@ -125,6 +125,10 @@ def fit(
     A `Fitted`: the model with the best validation score (see `TrainingConfig`).
     """
     _check(model, train, validation)
+    if isinstance(solver, Sharded):
+        raise ValueError(
+            "fit got a solver for many devices; give their mesh as mesh=, and how each of them solves its part."
+        )
     knobs, key = config.knobs(), jax.random.key(config.seed)
     class_weights = weights_of(train, config.class_weights, model.config.output_dim)
     progress = Progress(TrainState.start(model, knobs), model, -math.inf, 0, 0, False, ())

@@ -13,6 +13,7 @@ from ..data import Batch, Cases, batches
 from ..engine import Auto, Solver
 from ..models import SequenceModel
 from ..models.layers import moments
+from .devices import divisible, keep_everywhere, spread
 
 
 def losses(
@@ -38,15 +39,16 @@ def losses(
 
 @eqx.filter_jit
 def _outputs(model, inputs, mask, dt, solver):
-    return model(inputs, mask=mask, dt=dt, solver=solver)[0]
+    return keep_everywhere(model(inputs, mask=mask, dt=dt, solver=solver)[0], solver)
 
 
 def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> Any:
     """The outputs for all cases, in their order: logits of the classes, or numbers; for `task="per-step"` a list of one
     array `(time, outputs)` for each case."""
     found: list[Any] = [None] * len(cases)
-    for part in batches(cases, min(batch, len(cases))):
-        outputs = np.asarray(_outputs(model, part.inputs, part.mask, part.dt, solver))
+    for part in batches(cases, divisible(min(batch, len(cases)), solver)):
+        inputs, mask, dt = spread((part.inputs, part.mask, part.dt), solver)
+        outputs = np.asarray(_outputs(model, inputs, mask, dt, solver))
         for column, i in enumerate(part.positions):
             each = model.config.task == "per-step"
             found[i] = outputs[: len(cases.series[i]), column] if each else outputs[column]

@@ -95,8 +95,9 @@ class Recurrent(TimeLayer):
     ) -> Outcome:
         del key
         if self.cell.expands:
-            run = _over_devices if isinstance(solver, Sharded) and inputs.ndim > 2 else _in_pieces
-            return run(self.cell, inputs, state, dt, mask, solver, throw)
+            if isinstance(solver, Sharded):
+                return _over_devices(self.cell, inputs, state, dt, mask, solver, throw)
+            return _in_pieces(self.cell, inputs, state, dt, mask, solver, throw)
         solution = solve(self.cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
         return Outcome(self.cell.read(solution.states, inputs), solution.final, solution)
 

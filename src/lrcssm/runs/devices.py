@@ -1,0 +1,100 @@
+"""The devices of a run: of this process, or of several processes on one machine or many."""
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+
+import jax
+from jax.sharding import Mesh
+
+from ..training import make_mesh
+from . import DeviceOptions
+from .folder import RunError
+
+SECONDS = 30
+"""How long a process that does not answer is waited for."""
+
+
+def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> Mesh | None:
+    """The devices that were asked for; `None` for this process' first one. Joins the other processes if there are any, so it
+    has to come before anything else that JAX does."""
+    many = _join(options, environ)
+    if options.devices is None and not many:
+        return None
+    batch, sequence = _shares(options.devices)
+    if options.devices is None:
+        batch, sequence = len(jax.devices()), 1
+    try:
+        if batch * sequence < len(jax.devices()) and many:
+            raise ValueError(f"there are {len(jax.devices())} in all processes together; use all of them.")
+        return make_mesh(batch, sequence)
+    except ValueError as error:
+        text = str(error).rstrip(".")
+        raise RunError(f"--devices {options.devices}: {text[text.find(';') + 1 :].strip()}.") from None
+
+
+def _join(options: DeviceOptions, environ: Mapping[str, str]) -> bool:
+    """Whether there are other processes; then they are known to each other after this call."""
+    given = (options.coordinator, options.processes, options.process)
+    slurm = "SLURM_JOB_ID" in environ and int(environ.get("SLURM_NTASKS", "1")) > 1
+    if any(one is not None for one in given) and None in given:
+        raise RunError(
+            "--coordinator, --processes and --process belong together: the address of the first process, as in "
+            "localhost:9876, how many there are, and which of them this is, counted from 0."
+        )
+    many = options.processes is not None or (slurm and options.devices is not None)
+    wanted = _shares(options.devices)
+    count = options.processes or (int(environ["SLURM_NTASKS"]) if many else 1)
+    if options.devices is not None and wanted[0] * wanted[1] % count:
+        raise RunError(f"--devices {options.devices} cannot be shared evenly by {count} processes.")
+    if options.devices is not None:
+        # Of a processor there are as many devices as one asks for, if one asks before anything else.
+        with contextlib.suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", wanted[0] * wanted[1] // count)
+    if not many:
+        return False
+    if options.process is not None and not 0 <= options.process < count:
+        raise RunError(f"--process {options.process}: give a number from 0 to {count - 1}, one for each process.")
+    # What carries the numbers between processes prints to standard output, which is for our answers.
+    sys.stdout = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    try:
+        jax.distributed.initialize(
+            options.coordinator, options.processes, options.process, heartbeat_timeout_seconds=SECONDS,
+            initialization_timeout=300,
+        )  # fmt: skip
+    except (RuntimeError, ValueError) as error:
+        raise RunError(f"The processes of this run did not find each other: {_first_line(error)}") from error
+    return True
+
+
+def _shares(devices: str | None) -> tuple[int, int]:
+    if devices is None:
+        return 1, 1
+    found = re.fullmatch(r"([1-9]\d*)(?:[x×]([1-9]\d*))?", devices)
+    if found is None:
+        raise RunError(
+            f"--devices got {devices!r}; give a number of devices that share each batch, as in 4, or shares of the batch "
+            "times shares of time, as in 2x4."
+        )
+    return int(found[1]), int(found[2] or 1)
+
+
+@contextlib.contextmanager
+def with_others() -> Iterator[None]:
+    """Says so if another process of the run is gone."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        raise RunError(
+            f"Process {jax.process_index()} lost another process of this run ({_first_line(error)}); start all of them "
+            "again with --resume to go on from the last checkpoint."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:200].rstrip(".")

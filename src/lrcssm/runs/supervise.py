@@ -1,0 +1,50 @@
+"""A process that watches over the one that trains.
+
+When one of several processes is gone, JAX ends the others at once, from C++, with a page of addresses. Someone has to stay
+behind and say what that means.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from . import DeviceOptions
+from .folder import RunError
+
+_MARK = "LRCSSM_SUPERVISED"
+_PR_SET_PDEATHSIG = 1
+
+
+def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether everything was done: runs this command in a process of its own if it is one of several. There, and if it is
+    the only one, returns false."""
+    if environ.get(_MARK) == str(os.getppid()):
+        _end_with_parent()
+        return False
+    if options.processes is None:
+        return False
+    child = subprocess.Popen([sys.executable, "-m", "lrcssm", *sys.argv[1:]], env={**environ, _MARK: str(os.getpid())})
+    # Ctrl-C reaches both of them; the one that trains knows what to do.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    try:
+        code = child.wait()
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+    if code == -signal.SIGABRT:
+        raise RunError(
+            f"Process {options.process} was ended because another process of this run is gone or cannot be reached; start "
+            "all of them again with --resume to go on from the last checkpoint."
+        )
+    if code:
+        raise SystemExit(code if code > 0 else 128 - code)
+    return True
+
+
+def _end_with_parent() -> None:
+    """Nobody is left behind if the watching process is killed; where the system has no such thing, nothing happens."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
