@@ -1,4 +1,4 @@
-"""The command line: `lrcssm train`, `evaluate`, `predict`, `tune`, `data`, `reproduce`, `benchmark`, `info` and
+"""The command line: `lrcssm train`, `evaluate`, `predict`, `export`, `tune`, `data`, `reproduce`, `benchmark`, `info` and
 `lrcssm --version`.
 
 A command is a dataclass: its fields are the options, its docstrings their help, and its method `run` does the work. To
@@ -30,6 +30,7 @@ from .benchmark import (
     TrainBenchmark,
 )
 from .experiments import Reproduce
+from .export import Export
 from .runs import Evaluate, Predict, Train
 from .runs.data import FetchData, ListData, ShowData
 from .tuning import Dashboard, Show, Start, Worker
@@ -67,6 +68,7 @@ COMMANDS: dict[str, Any] = {
     "train": Train,
     "evaluate": Evaluate,
     "predict": Predict,
+    "export": Export,
     "data": {"": "List, show and fetch data sets.", "list": ListData, "show": ShowData, "fetch": FetchData},
     "info": Info,
     "reproduce": Reproduce,
@@ -89,7 +91,10 @@ COMMANDS: dict[str, Any] = {
 }
 """The commands by name; a dict is a group of them, described under the empty name."""
 
-EXTRAS = {"torch": "bench", "optuna": "tune", "optuna_dashboard": "tune"}
+EXTRAS = {
+    "torch": "bench", "optuna": "tune", "optuna_dashboard": "tune",
+    "flatbuffers": "export", "onnx": "export", "onnxruntime": "export", "jax2onnx": "export",
+}  # fmt: skip
 """Which extra installs a module that may be missing."""
 
 

@@ -36,7 +36,9 @@ class Plain(Recurrent):
     ) -> Outcome:
         del key, solver, throw
         cell, batch = self.cell, inputs.shape[1:-1]
-        state = cell.initial_state(batch) if state is None else state
+        if state is None:
+            first = cell.initial_state()
+            state = jnp.broadcast_to(first, (*batch, *first.shape))
         if dt is not None:
             dt = jnp.asarray(dt, jnp.finfo(state.dtype).dtype)
         if mask is not None:

@@ -37,7 +37,7 @@ class Pool(eqx.Module):
         """Of a whole sequence."""
         return self.result(self.add(self.start(x.shape[1:-1], x.dtype), x, mask))
 
-    def start(self, batch: tuple[int, ...], dtype: DTypeLike) -> dict[str, Any]:
+    def start(self, batch: tuple[Any, ...], dtype: DTypeLike) -> dict[str, Any]:
         """What is known before the first step."""
         zero, one = jnp.zeros((*batch, self.width), dtype), jnp.zeros((*batch, 1), dtype)
         if self.kind == "last":

@@ -215,7 +215,7 @@ class SequenceModel(eqx.Module):
             h = normalise(h)
         return h, tuple(passed)
 
-    def unseen(self, batch: tuple[int, ...]) -> dict[str, Any] | None:
+    def unseen(self, batch: tuple[Any, ...]) -> dict[str, Any] | None:
         """What the pool knows before the first step; `None` if each step has its own output."""
         return None if self.pool is None else self.pool.start(batch, self.target_mean.dtype)
 

@@ -1,0 +1,47 @@
+"""Export: a trained model as a program that runs without this package.
+
+The command is here and imports nothing heavy; `to_stablehlo` and `to_onnx` are imported when they are asked for.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from .onnx import to_onnx as to_onnx
+    from .programs import ExportError as ExportError
+    from .stablehlo import to_stablehlo as to_stablehlo
+
+_WHERE = {"to_onnx": "onnx", "to_stablehlo": "stablehlo", "ExportError": "programs"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """Write a trained model as a program that runs without lrcssm, after a check that it gives the same numbers."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """A run's folder or a model's file."""
+    out: Annotated[str, tyro.conf.arg(metavar="FILE")]
+    """Where to write; a file that is there is replaced."""
+    format: Literal["stablehlo", "onnx"] = "stablehlo"
+    """StableHLO, for JAX and what is built on XLA; or ONNX, for onnxruntime and others (extra export)."""
+    what: Literal["sequence", "step"] = "sequence"
+    """A whole sequence at once, of any length; or one sample and a state."""
+    timed: bool = False
+    """Let the program take the time of each step, dt, as its last input."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        from .run import run
+
+        run(self)

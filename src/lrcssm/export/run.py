@@ -1,0 +1,35 @@
+"""`lrcssm export`."""
+
+import json
+import pathlib
+
+from ..runs.evaluate import open_model
+from . import Export
+from .programs import ExportError, program
+
+
+def run(options: Export) -> None:
+    """Exports, and says what was checked."""
+    target = pathlib.Path(options.out)
+    if not target.parent.is_dir() or target.is_dir():
+        raise ExportError(f"{target} cannot be written: it is a folder, or its folder does not exist.")
+    trained = open_model(options.model)
+    if options.format == "stablehlo":
+        from .stablehlo import to_stablehlo
+
+        error = to_stablehlo(target, trained.model, what=options.what, timed=options.timed)
+    else:
+        from .onnx import to_onnx
+
+        metadata = {} if trained.classes is None else {"classes": json.dumps(trained.classes)}
+        error = to_onnx(target, trained.model, what=options.what, timed=options.timed, metadata=metadata)
+    made = program(trained.model, options.what, timed=options.timed)
+    if options.json:
+        facts = {"file": str(target), "bytes": target.stat().st_size, "error": error, "inputs": made.inputs}
+        print(json.dumps(facts))
+        return
+    sizes = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in made.inputs.items())
+    print(
+        f"{target}: {options.what} as {options.format}, {target.stat().st_size:,} bytes; takes {sizes}; on random inputs "
+        f"its outputs are within {error:.1e} of the model's."
+    )

@@ -1,0 +1,196 @@
+"""Exported programs give the model's numbers, without the model."""
+
+import json
+import pathlib
+import runpy
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import lrcssm
+from lrcssm import ModelConfig, SequenceModel, cells, cli
+from lrcssm.export import ExportError
+from lrcssm.export.programs import OneArray, examples, largest_difference, program
+from lrcssm.export.stablehlo import arguments
+
+SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
+VARIANTS = {
+    "patch": {"patch": 4, "differences": True},
+    "case": {"bidirectional": True, "standardise": "case"},
+    "per-step": {"task": "per-step", "differences": True, "cell": "LSTM"},
+    "complex": {"cell_options": {"complex_parameters": "gk"}, "pool": "mean-max-std"},
+    "time": {"time": True, "task": "regress"},
+    "attention": {"pool": "attention", "layout": "plain"},
+    "mamba": {"cell": "Mamba", "pool": "last"},
+}
+
+
+@pytest.fixture(autouse=True)
+def single_precision():
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def make(**changes):
+    model = SequenceModel(ModelConfig(**(SMALL | changes)), jax.random.key(0))
+    return model.with_statistics(0.1, [1.0, 2.0, 3.0], 0.5, -1.0, 2.0)
+
+
+def test_one_array_and_back():
+    """Complex numbers, whole ones and truths go through a real vector."""
+    rng = np.random.default_rng(0)
+    state = {
+        "complex": jnp.asarray(rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3)), jnp.complex64),
+        "count": jnp.asarray(3, jnp.int32),
+        "known": (jnp.asarray(True), jnp.arange(4, dtype=jnp.float32)),
+    }
+    packing = OneArray(state)
+    packed = packing.pack(state)
+    assert packed.shape == (packing.size,) and packed.dtype == jnp.float32
+    jax.tree.map(np.testing.assert_array_equal, packing.unpack(packed), state)
+
+
+def test_a_step_begins_anew_where_it_is_told_to():
+    model = make(depth=1)
+    made = program(model, "step")
+    given = next(examples(model, made, 1))
+    run = jax.jit(made.function)
+    output, _ = run(**given)
+    want, _ = model.step(jnp.asarray(given["sample"]))
+    np.testing.assert_allclose(output, want, atol=1e-6)
+    assert not np.allclose(run(**(given | {"begin": ~given["begin"]}))[0], want)
+    assert largest_difference(model, made, run, count=1, steps=3) < 1e-5
+    assert largest_difference(model, made, lambda *given: [2 * np.asarray(a) for a in run(*given)], count=1) > 1e-2
+
+
+def test_length_and_batch_are_free():
+    model = make(depth=1)
+    made = program(model, "sequence", timed=True)
+    exported = export.export(jax.jit(made.function))(*arguments(made))
+    assert str(exported.in_avals[0].shape) == "(t, b, 3)"
+    assert largest_difference(model, made, exported.call, count=2) < 1e-5
+
+
+@pytest.mark.parametrize("what", ["sequence", "step"])
+def test_stablehlo(tmp_path, what, capsys):
+    """By the command; what it wrote runs in a process that does not know this package."""
+    pytest.importorskip("flatbuffers")
+    model = make(depth=1)
+    lrcssm.save(tmp_path / "model.lrcssm", model)
+    path = tmp_path / "program"
+    words = ["export", str(tmp_path / "model.lrcssm"), "--out", str(path), "--what", what, "--json"]
+    assert cli.main(words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["error"] < 1e-5 and facts["bytes"] == path.stat().st_size
+    if what == "step":
+        return
+    code = f"""
+import sys, jax, numpy as np
+program = jax.export.deserialize(bytearray(open({str(path)!r}, "rb").read()))
+print(program.call(np.ones((7, 2, 3), np.float32))[0].tolist())
+assert not any(name.startswith(("lrcssm", "equinox")) for name in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", "import jax.export" + code], capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(json.loads(run.stdout), model(jnp.ones((7, 2, 3)))[0], atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["sequence", "step"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_stablehlo_of_every_kind(tmp_path, name, what):
+    pytest.importorskip("flatbuffers")
+    from lrcssm.export import to_stablehlo
+
+    model = make(**VARIANTS[name])
+    if what == "step" and model.whole():
+        with pytest.raises(ValueError, match="asked for a step"):
+            to_stablehlo(tmp_path / "program", model, what=what)
+        return
+    assert to_stablehlo(tmp_path / "program", model, what=what, timed=True, checks=2) < 1e-5
+
+
+@pytest.mark.slow
+def test_stablehlo_at_many_lengths(tmp_path):
+    pytest.importorskip("flatbuffers")
+    from lrcssm.export import to_stablehlo
+
+    assert to_stablehlo(tmp_path / "program", make(depth=1), checks=100) < 1e-5
+
+
+def test_what_has_no_free_length_says_so(tmp_path):
+    pytest.importorskip("flatbuffers")
+    from lrcssm.export import to_stablehlo
+
+    with pytest.raises(ExportError, match="cannot be exported with a free length"):
+        to_stablehlo(tmp_path / "program", make(cell="Hyena", depth=1))
+    assert not (tmp_path / "program").exists()
+
+
+def test_nothing_is_written_that_differs(tmp_path, monkeypatch):
+    pytest.importorskip("flatbuffers")
+    from lrcssm.export import stablehlo
+
+    monkeypatch.setattr(stablehlo, "largest_difference", lambda *_, **__: 1.0)
+    with pytest.raises(ExportError, match="nothing was written"):
+        stablehlo.to_stablehlo(tmp_path / "program", make(depth=1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_mistakes(tmp_path, capsys):
+    lrcssm.save(tmp_path / "model", make(depth=1))
+    assert cli.main(["export", str(tmp_path / "model"), "--out", str(tmp_path / "no" / "file")]) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("what", "changes"),
+    [
+        ("step", {}),
+        pytest.param("sequence", {}, marks=pytest.mark.slow),
+        *(
+            pytest.param(w, VARIANTS[n], marks=pytest.mark.slow)
+            for n in ("patch", "per-step")
+            for w in ("step", "sequence")
+        ),
+        *(pytest.param("step", VARIANTS[n], marks=pytest.mark.slow) for n in ("attention", "mamba")),
+        *(
+            pytest.param("step", {"cell": n}, marks=pytest.mark.slow)
+            for n in cells.ALL
+            if n not in ("LRU", "S5", "S4D", "LiquidS4")
+        ),
+    ],
+)
+def test_onnx(tmp_path, what, changes):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("jax2onnx")
+    from lrcssm.export import to_onnx
+
+    assert to_onnx(tmp_path / "model.onnx", make(**changes), what=what, checks=100) < 1e-5
+
+
+def test_onnx_without_jax(tmp_path, capsys):
+    """The example runs the step of a file that the command wrote."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("jax2onnx")
+    model = make()
+    lrcssm.save(tmp_path / "model", model, metadata={"classes": ["calm", "storm"]})
+    path = tmp_path / "step.onnx"
+    words = ["--format", "onnx", "--what", "step", "--out", str(path)]
+    assert cli.main(["export", str(tmp_path / "model"), *words]) == 0
+    assert "within" in capsys.readouterr().out
+    inputs = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    np.savetxt(tmp_path / "samples.csv", inputs, delimiter=",")
+    example = pathlib.Path(__file__).parent.parent / "examples" / "onnx_step.py"
+    arguments = sys.argv
+    try:
+        sys.argv = [str(example), str(path), str(tmp_path / "samples.csv")]
+        runpy.run_path(str(example))
+    finally:
+        sys.argv = arguments
+    last = capsys.readouterr().out.splitlines()[-1]
+    np.testing.assert_allclose(json.loads(last), np.asarray(model(jnp.asarray(inputs))[0]), atol=1e-4)
