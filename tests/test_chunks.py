@@ -1,5 +1,7 @@
 """A sequence in chunks gives what it gives at once: outputs, gradients, states."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ from cases import distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential
 from lrcssm.models import chunks, trainable
+from lrcssm.training import TrainingConfig
 
 SMALL = {"input_dim": 3, "output_dim": 2, "width": 6, "state": 4, "depth": 2, "cell": "GRU"}
 VARIANTS = {
@@ -86,8 +89,8 @@ def test_when(monkeypatch):
 @pytest.mark.slow
 def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch):
     """The blocks of a very long input keep nothing inside them, and nothing else changes."""
-    model = SequenceModel(ModelConfig(**SMALL, bidirectional=True, dropout=0.3), jax.random.key(0))
-    inputs = normal(np.random.default_rng(0), (60, 2, 3), jnp.float64)
+    model = SequenceModel(ModelConfig(**(SMALL | {"depth": 4}), bidirectional=True, dropout=0.3), jax.random.key(0))
+    inputs = normal(np.random.default_rng(0), (3000, 2, 3), jnp.float64)
 
     def total(model, inputs):
         return jnp.sum(model(inputs, key=jax.random.key(1), throw=False)[0] ** 2)
@@ -96,10 +99,65 @@ def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch):
         step = eqx.filter_jit(eqx.filter_value_and_grad(lambda model, inputs: total(model, inputs)))
         return step(model, inputs), step.lower(model, inputs).compile().compiled.memory_analysis().temp_size_in_bytes
 
+    monkeypatch.setattr(chunks, "VERY_LONG", 10**9)
     (value, gradient), memory = measured()
     monkeypatch.setattr(chunks, "VERY_LONG", 100)
     (again, other), less = measured()
     assert distance(value, again) < 1e-12
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(other), strict=True):
         assert distance(a, b) < 1e-10
-    assert less != memory
+    assert less < memory
+
+
+def test_truncated_gradients_are_those_of_the_pieces():
+    model = SequenceModel(ModelConfig(**SMALL, task="per-step"), jax.random.key(0))
+    inputs = normal(np.random.default_rng(0), (15, 2, 3), jnp.float64)
+    learned, rest = eqx.partition(model, trainable(model))
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def at_once(learned):
+        return jnp.sum(eqx.combine(learned, rest)(inputs, truncate=6, solver=Sequential())[0] ** 2)
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def piece_by_piece(learned):
+        model, state, total = eqx.combine(learned, rest), None, 0.0
+        for part in (inputs[:6], inputs[6:12], inputs[12:]):
+            outputs, state = model(part, state=jax.lax.stop_gradient(state), solver=Sequential())
+            total = total + jnp.sum(outputs**2)
+        return total
+
+    whole = eqx.filter_jit(eqx.filter_grad(lambda l: jnp.sum(eqx.combine(l, rest)(inputs)[0] ** 2)))(learned)
+    (a, cut), (b, pieces) = at_once(learned), piece_by_piece(learned)
+    assert distance(a, b) < 1e-12
+    for one, other in zip(jax.tree.leaves(cut), jax.tree.leaves(pieces), strict=True):
+        assert distance(one, other) < 1e-10
+    apart = [distance(a, b) for a, b in zip(jax.tree.leaves(cut), jax.tree.leaves(whole), strict=True)]
+    assert max(apart) > 1e-3
+    with pytest.raises(ValueError, match="TrainingConfig got truncate=0"):
+        TrainingConfig(truncate=0)
+    with pytest.raises(ValueError, match="chunk=4, but it is bidirectional"):
+        bidirectional = SequenceModel(ModelConfig(**SMALL, bidirectional=True), jax.random.key(0))
+        bidirectional(inputs, truncate=4)
+
+
+def test_bfloat16_is_close_and_stays_inside():
+    """Products of rounded factors: three digits; and everything that can be seen is in float32."""
+    config = ModelConfig(**(SMALL | {"matmul": "bfloat16", "cell": "LRC"}))
+    with jax.enable_x64(False):
+        model = SequenceModel(config, jax.random.key(0))
+        inputs = normal(np.random.default_rng(0), (9, 2, 3), jnp.float32)
+
+        @eqx.filter_jit
+        @eqx.filter_value_and_grad(has_aux=True)
+        def total(learned, rest):
+            outputs, state = eqx.combine(learned, rest)(inputs)
+            return jnp.sum(outputs**2), (outputs, state)
+
+        exact = SequenceModel(dataclasses.replace(config, matmul="float32"), jax.random.key(0))
+        rounded, plain = (total(*eqx.partition(one, trainable(one))) for one in (model, exact))
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(rounded))
+    for a, b in zip(jax.tree.leaves(rounded), jax.tree.leaves(plain), strict=True):
+        assert distance(a, b) < 0.05
+    assert distance(rounded[0][1][0], plain[0][1][0]) > 1e-5

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 
@@ -100,7 +101,27 @@ def as_factor(dt: Any, state: Inexact[Array, "..."]) -> Any:
 def linear(inputs: Inexact[Array, "... n"], weight: Inexact[Array, "n m"]) -> Inexact[Array, "... m"]:
     """`inputs @ weight` with all leading axes folded into one: XLA's gradient with respect to the weight contracts one
     long axis at twice the speed of two."""
-    return (inputs.reshape(-1, inputs.shape[-1]) @ weight).reshape(*inputs.shape[:-1], weight.shape[1])
+    folded = inputs.reshape(-1, inputs.shape[-1])
+    # Set by `jax.default_matmul_precision`, which not every backend heeds.
+    if jax.config.jax_default_matmul_precision == "bfloat16" and folded.dtype == weight.dtype == jnp.float32:
+        product = _half(folded, weight)
+    else:
+        product = folded @ weight
+    return product.reshape(*inputs.shape[:-1], weight.shape[1])
+
+
+@jax.custom_jvp
+def _half(a, b):
+    """A product whose factors are rounded to bfloat16; its sums are in float32."""
+    return lax.dot(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+
+
+@_half.defjvp
+def _half_jvp(primals, tangents):
+    (a, b), (da, db) = primals, tangents
+    # Here what comes out is rounded too: so the transpose of these products has rounded factors, as it should.
+    rounded = lambda a, b: lax.dot(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16)).astype(jnp.float32)
+    return _half(a, b), rounded(da, b) + rounded(a, db)
 
 
 def uniform(
@@ -111,7 +132,7 @@ def uniform(
     if not jnp.issubdtype(dtype, jnp.complexfloating):
         return jax.random.uniform(key, shape, dtype, low, limit)
     parts = jax.random.uniform(key, (2, *shape), jnp.finfo(dtype).dtype, low, limit)
-    return jax.lax.complex(parts[0], parts[1])
+    return lax.complex(parts[0], parts[1])
 
 
 def signs(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike) -> Inexact[Array, "..."]:

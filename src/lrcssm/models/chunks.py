@@ -1,7 +1,8 @@
 """A long sequence in chunks of time: each goes through all blocks before the next one starts.
 
-Between two chunks only the states of the blocks and what the pool knows are kept; everything else is computed again in the
-backward pass, while it is in the cache. So the memory of training grows with the length over the chunk.
+Where a whole sequence would not fit, only the states of the blocks and what the pool knows are kept between two chunks;
+everything else is computed again in the backward pass, while it is in the cache. So the memory of training grows with the
+length over the chunk.
 """
 
 import math
@@ -9,14 +10,15 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..engine import Auto, Sharded, Solution, Solver
 from ..engine.system import chunk_length, scan_chunks
 from .block import Passed
 
-# Numbers between two layers: from the first on a sequence is taken in chunks; where that cannot be, and there are as many
-# as the second between all layers together, those inside the layers are computed twice.
+# Numbers between two layers: from the first on a sequence is taken in chunks; and if there are as many as the second
+# between all layers together, those inside the layers are computed twice.
 LONG, VERY_LONG = 2**25, 2**26
 
 
@@ -77,8 +79,13 @@ def run_chunks(
     keys: tuple[PRNGKeyArray | None, ...],
     solver: Solver,
     throw: bool,
+    again: bool,
+    cut: bool,
 ) -> tuple[Float[Array, "*out"], tuple[Passed, ...]]:
     """What `SequenceModel.stack` and its head give, a chunk at a time.
+
+    `again`: compute what is inside a chunk again in the backward pass, and keep nothing of it. `cut`: let no gradient go
+    through the states from one chunk to the one before it.
 
     The solution of a block holds its last state alone, and the worst status, iterations and residual of all chunks.
     """
@@ -92,6 +99,8 @@ def run_chunks(
 
     def run(carry, part):
         states, known, verdicts = carry
+        if cut:
+            states = lax.stop_gradient(states)
         x, dt, mask = part
         h, passed = model.stack(x, states, dt, mask, keys=keys, solver=solver, throw=throw)
         verdicts = tuple(map(_worst, verdicts, passed))
@@ -101,7 +110,8 @@ def run_chunks(
         return (states, model.look(known, h, mask), verdicts), None
 
     carry = (begin, model.unseen(batch), (verdict,) * len(model.blocks))
-    run = jax.checkpoint(run, prevent_cse=False)
+    if again:
+        run = jax.checkpoint(run, prevent_cse=False)
     (states, known, verdicts), outputs = scan_chunks(run, carry, (x, dt, mask), chunk)
     passed = tuple(
         Passed(state, _solution(state, verdict, solver), None) for state, verdict in zip(states, verdicts, strict=True)

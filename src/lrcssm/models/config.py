@@ -20,6 +20,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "mixer": ("mlp", "glu", "none"),
     "activation": ("relu", "gelu", "silu", "tanh", "sigmoid", "identity"),
     "pool": ("mean", "last", "mean-max-std", "attention", "logits"),
+    "matmul": ("float32", "bfloat16"),
 }
 _MAPPINGS = ("cell_options", "signature")
 
@@ -66,6 +67,8 @@ class ModelConfig:
     - `bidirectional`: a second cell in each block goes from the last step to the first.
     - `pool`: how a sequence becomes one vector: over valid steps `"mean"`, `"last"`, `"mean-max-std"` or learned
         `"attention"`; `"logits"` applies the head to each step and averages its outputs.
+    - `matmul`: `"bfloat16"` rounds the factors of all matrix products to 8 bits of precision and sums in float32;
+        parameters, states and everything else stay in float32. For devices that multiply such numbers faster.
     """
 
     input_dim: int
@@ -90,6 +93,7 @@ class ModelConfig:
     dropout: float = 0.0
     bidirectional: bool = False
     pool: Pool = "mean"
+    matmul: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self):
         for name in _MAPPINGS:

@@ -1,6 +1,8 @@
 """Maps of one step's features: everything but the recurrence."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,6 +19,19 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "sigmoid": jax.nn.sigmoid,
     "identity": lambda x: x,
 }
+
+
+def in_its_precision(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a model whose matrix products are as its configuration says."""
+
+    @functools.wraps(method)
+    def run(self, *args, **options):
+        if self.config.matmul == "float32":
+            return method(self, *args, **options)
+        with jax.default_matmul_precision(self.config.matmul):
+            return method(self, *args, **options)
+
+    return run
 
 
 class Linear(eqx.Module):

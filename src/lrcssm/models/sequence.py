@@ -15,7 +15,7 @@ from .block import Block, Passed
 from .chunks import choose_chunk, run_chunks, very_long
 from .config import ModelConfig
 from .features import Features
-from .layers import MLP, Linear, normalise
+from .layers import MLP, Linear, in_its_precision, normalise
 from .pool import Pool, last_valid
 from .step import StepState, start, step
 
@@ -92,6 +92,7 @@ class SequenceModel(eqx.Module):
         solver: Solver = Auto(),
         throw: bool = True,
         chunk: int | Literal["auto"] | None = "auto",
+        truncate: int | None = None,
     ) -> tuple[Float[Array, "*out"], ModelState]:
         """The outputs, and the state after the last step.
 
@@ -102,21 +103,24 @@ class SequenceModel(eqx.Module):
         - `dt`, `mask`: as for `lrcssm.solve`.
         - `key`: for dropout; without it there is none.
         - `solver`, `throw`: as for `lrcssm.solve`.
-        - `chunk`: how many steps (after patching) go through all blocks before the next ones, which are computed again in
-            the backward pass: memory then grows with the length over the chunk. `"auto"` does that for long inputs, `None`
-            never. Outputs and gradients are the same to rounding. A model that has to see all steps at once (one that is
-            bidirectional, say) cannot: of a very long input `"auto"` then keeps what is between its blocks, and computes
-            what is inside them again.
+        - `chunk`: how many steps (after patching) go through all blocks before the next ones. `"auto"` does that for long
+            inputs, `None` never. Of a very long input, what is inside a chunk is computed again in the backward pass, so
+            that memory grows with the length over the chunk. Outputs and gradients are the same to rounding. A model that
+            has to see all steps at once (one that is bidirectional, say) cannot: of a very long input `"auto"` then keeps
+            what is between its blocks, and computes what is inside them again.
+        - `truncate`: a chunk as well, but gradients go no further back than to its beginning (truncated back-propagation
+            through time); outputs are the same.
 
         **Returns:**
 
         `(..., outputs)`, or `(time, ..., outputs)` for `task="per-step"`; and a `ModelState`.
         """
         outputs, state, _ = self.run(
-            inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw, chunk=chunk
+            inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw, chunk=chunk, truncate=truncate
         )
         return outputs, state
 
+    @in_its_precision
     def run(
         self,
         inputs: Float[Array, "time *batch channels"],
@@ -128,6 +132,7 @@ class SequenceModel(eqx.Module):
         solver: Solver = Auto(),
         throw: bool = True,
         chunk: int | Literal["auto"] | None = "auto",
+        truncate: int | None = None,
     ) -> tuple[Float[Array, "*out"], ModelState, tuple[Passed, ...]]:
         """As a call, with what each block leaves behind as well: its `solution`, and its `norm` gone on."""
         self._check(inputs, state)
@@ -136,16 +141,19 @@ class SequenceModel(eqx.Module):
         keys = (None,) * len(self.blocks) if key is None else tuple(jax.random.split(key, len(self.blocks)))
         states = (None,) * len(self.blocks) if state is None else state.blocks
         how: dict[str, Any] = {"keys": keys, "solver": solver, "throw": throw}
-        size = choose_chunk(self, x, chunk, training=key is not None)
+        wanted = chunk if truncate is None else truncate
+        size = choose_chunk(self, x, wanted, training=key is not None, solver=solver)
+        again = very_long(self, x)
         if size is None:
-            h, passed = self.stack(x, states, dt, valid, again=chunk == "auto" and very_long(self, x), **how)
+            h, passed = self.stack(x, states, dt, valid, again=chunk == "auto" and again, **how)
             known = self.unseen(x.shape[1:-1])
             outputs = self.head(h) if known is None else self.conclude(self.look(known, h, valid))
         else:
-            outputs, passed = run_chunks(self, x, states, dt, valid, size, **how)
+            outputs, passed = run_chunks(self, x, states, dt, valid, size, again=again, cut=truncate is not None, **how)
         last = last_valid(inputs, mask) if self.config.differences else None
         return self._scaled(outputs), ModelState(tuple(left.state for left in passed), last), passed
 
+    @in_its_precision
     def step(
         self, sample: Float[Array, "*batch channels"], state: StepState | None = None, *, dt: Any = None
     ) -> tuple[Float[Array, "*batch outputs"], StepState]:

@@ -53,6 +53,8 @@ class ModelOptions:
     """Share of the features that a block drops while training."""
     bidirectional: YesNo = None
     """A second cell in each block that goes from the last step to the first."""
+    matmul: Annotated[Literal["float32", "bfloat16"] | None, AS_PRESET] = None
+    """Precision of the factors of matrix products; everything else is in float32."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +85,8 @@ class TrainingOptions:
     """Steps between two looks at the validation data."""
     patience: Int = None
     """Looks without improvement after which to stop."""
+    truncate: Int = None
+    """Steps after which gradients end on their way back (truncated back-propagation); all the way if not given."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,6 +28,7 @@ class TrainingConfig:
         `"loss"` (log-loss, or the mean squared error); `"last"` keeps the last weights, which with averaged weights and a
         falling learning rate is often better than the choice of a small validation part.
     - `check_every`: steps between two looks at the validation data.
+    - `truncate`: let gradients go no further back than this many steps (after patching); `None` for all the way.
     - `patience`: looks without improvement after which to stop; `None` for never.
     - `seed`: of the order of the data and of dropout.
     """
@@ -45,10 +46,16 @@ class TrainingConfig:
     monitor: Literal["score", "loss", "last"] = "score"
     check_every: int = 50
     patience: int | None = None
+    truncate: int | None = None
     seed: int = 0
 
     def __post_init__(self):
-        for name in ("steps", "batch", "check_every", *(() if self.patience is None else ("patience",))):
+        for name in (
+            "steps",
+            "batch",
+            "check_every",
+            *(n for n in ("patience", "truncate") if getattr(self, n) is not None),
+        ):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"TrainingConfig got {name}={value!r}; give a whole number of at least 1.")

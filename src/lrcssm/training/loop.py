@@ -150,7 +150,7 @@ def fit(
         if progress.over:
             break
         batch = spread(arrays_of(next(order), class_weights), solver)
-        state, value, counts, status = train_step(state, batch, knobs, key, solver)
+        state, value, counts, status = train_step(state, batch, knobs, key, solver, config.truncate)
         running.append(value)
         iterations.append(counts)
         statuses.append(status)

@@ -30,7 +30,12 @@ class TrainState(eqx.Module):
 
 @eqx.filter_jit
 def train_step(
-    state: TrainState, batch: tuple[Any, ...], knobs: Knobs, key: PRNGKeyArray, solver: Solver
+    state: TrainState,
+    batch: tuple[Any, ...],
+    knobs: Knobs,
+    key: PRNGKeyArray,
+    solver: Solver,
+    truncate: int | None = None,
 ) -> tuple[TrainState, Array, Array, Array]:
     """A batch's gradient and what Adam makes of it.
 
@@ -38,7 +43,7 @@ def train_step(
 
     - `state`: before the step.
     - `batch`: inputs, mask, dt, targets and weights.
-    - `knobs`, `key`, `solver`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
+    - `knobs`, `key`, `solver`, `truncate`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
 
     **Returns:**
 
@@ -53,7 +58,7 @@ def train_step(
     def total(learned):
         model = eqx.combine(learned, rest)
         # A solve that fails is found out at the next look: an error inside compiled code would cost every step.
-        outputs, _, passed = model.run(inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False)
+        outputs, _, passed = model.run(inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False, truncate=truncate)
         each = losses(model, outputs, targets, mask, knobs.label_smoothing)
         solutions = [left.solution for left in passed if left.solution is not None]
         counts = jnp.asarray([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions], each.dtype)
