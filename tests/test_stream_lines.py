@@ -135,3 +135,11 @@ def test_answers_come_at_once_and_the_end_is_quiet(tmp_path):
         run.stdin.close()
         run.stdin = None
         assert run.wait(60) == 0 and run.stderr.read() == ""
+
+
+@pytest.mark.slow
+def test_benchmark(capsys):
+    words = ["--streams", "1", "3", "--steps", "6", "--rounds", "1", "--threads", "--json", "-"]
+    assert cli.main(["benchmark", "stream", *words]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["streams"] for row in rows][:2] == [1, 3] and all(row["best_us"] <= row["p99_us"] for row in rows)

@@ -26,6 +26,7 @@ from .benchmark import (
     EngineBenchmark,
     ModelsBenchmark,
     ScalingBenchmark,
+    StreamBenchmark,
     TogetherBenchmark,
     TrainBenchmark,
 )
@@ -86,6 +87,7 @@ COMMANDS: dict[str, Any] = {
         "train": TrainBenchmark,
         "models": ModelsBenchmark,
         "scaling": ScalingBenchmark,
+        "stream": StreamBenchmark,
         "together": TogetherBenchmark,
     },
 }

@@ -224,6 +224,33 @@ class TogetherBenchmark:
         run(self)
 
 
+@dataclasses.dataclass(frozen=True)
+class StreamBenchmark:
+    """How long a published model takes for one sample of a stream, and its exported step in onnxruntime."""
+
+    configuration: str = "EigenWorms"
+    """The data set whose published model is measured."""
+    streams: tuple[int, ...] = (1, 1000)
+    """How many streams get a sample at once."""
+    steps: int = 2000
+    """Samples in each round, over all streams."""
+    rounds: int = 5
+    """Times that everything is measured, in turn."""
+    threads: bool = False
+    """Let JAX hand each step to a thread of its own, as it does by default."""
+    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
+    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+
+    def __post_init__(self):
+        _check(self, given=("streams",), sizes=("streams", "steps", "rounds"))
+
+    def run(self) -> None:
+        """Measures, and prints a table, or the record if that goes to standard output."""
+        from .stream import run
+
+        run(self)
+
+
 def _check(options: Any, *, given: tuple[str, ...], sizes: tuple[str, ...]) -> None:
     """Raises `ValueError` if an option in `given` has no value, or one in `sizes` a value below 1."""
     for name in given:
