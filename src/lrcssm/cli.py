@@ -24,6 +24,7 @@ import lrcssm
 from .benchmark import (
     CellsBenchmark,
     EngineBenchmark,
+    LongBenchmark,
     ModelsBenchmark,
     ScalingBenchmark,
     StreamBenchmark,
@@ -87,6 +88,7 @@ COMMANDS: dict[str, Any] = {
         "train": TrainBenchmark,
         "models": ModelsBenchmark,
         "scaling": ScalingBenchmark,
+        "long": LongBenchmark,
         "stream": StreamBenchmark,
         "together": TogetherBenchmark,
     },

@@ -197,6 +197,47 @@ class ScalingBenchmark:
 
 
 @dataclasses.dataclass(frozen=True)
+class LongBenchmark:
+    """Time and memory of training on sequences of up to a million steps."""
+
+    lengths: tuple[int, ...] = (1024, 16384, 131072, 1048576)
+    """Sequence lengths T."""
+    cell: str = "LRC"
+    """The recurrence, a name of lrcssm.cells.ALL."""
+    width: int = 64
+    """Features between the layers."""
+    state: int = 64
+    """Units of each layer."""
+    depth: int = 6
+    """Blocks."""
+    batch: int = 1
+    """Sequences at a time."""
+    channels: int = 6
+    """Channels of the data."""
+    classes: int = 5
+    """Classes."""
+    matmul: Literal["float32", "bfloat16"] = "float32"
+    """Precision of the factors of matrix products."""
+    rounds: int = 5
+    """Times that everything is measured, in turn; the best one counts. What would take more than a minute gets fewer
+    rounds, but at least 2."""
+    return_memory: bool = False
+    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
+    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
+    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+
+    def __post_init__(self):
+        sizes = ("lengths", "width", "state", "depth", "batch", "channels", "classes", "rounds")
+        _check(self, given=("lengths",), sizes=sizes)
+
+    def run(self) -> None:
+        """Measures, and prints a table, or the record if that goes to standard output."""
+        from .long import run
+
+        run(self)
+
+
+@dataclasses.dataclass(frozen=True)
 class TogetherBenchmark:
     """Time of a training step for each of several runs, side by side in one program and one after the other."""
 

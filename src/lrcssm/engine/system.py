@@ -62,7 +62,7 @@ def sweep(cell: Any, piece: Piece, initial: Array, chunk: int, solver: str | Non
     return states, status
 
 
-def scan_chunks(run, carry, data, chunk: int):
+def scan_chunks(run, carry, data, chunk: int) -> tuple[Any, Any]:
     """`lax.scan` over chunks of time: `run(carry, part) -> (carry, outputs)`, where `data` and `outputs` have time on
     axis 0 of every array (scalars are the same for all parts) and the last part may be shorter."""
     moving, fixed = eqx.partition(data, lambda a: eqx.is_array(a) and a.ndim > 0)

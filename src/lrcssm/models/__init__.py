@@ -3,6 +3,7 @@
 from typing import Any
 
 from .config import RELEASED as RELEASED, ModelConfig as ModelConfig, released as released
+from .flops import Flops as Flops, flops_per_step as flops_per_step
 from .sequence import (
     ModelState as ModelState,
     SequenceModel as SequenceModel,

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,15 +21,19 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def in_its_precision(method: Callable[..., Any]) -> Callable[..., Any]:
+Given, Result = ParamSpec("Given"), TypeVar("Result")
+
+
+def in_its_precision(method: Callable[Given, Result]) -> Callable[Given, Result]:
     """A method of a model whose matrix products are as its configuration says."""
 
     @functools.wraps(method)
-    def run(self, *args, **options):
-        if self.config.matmul == "float32":
-            return method(self, *args, **options)
-        with jax.default_matmul_precision(self.config.matmul):
-            return method(self, *args, **options)
+    def run(*args: Given.args, **options: Given.kwargs) -> Result:
+        model: Any = args[0]
+        if model.config.matmul == "float32":
+            return method(*args, **options)
+        with jax.default_matmul_precision(model.config.matmul):
+            return method(*args, **options)
 
     return run
 

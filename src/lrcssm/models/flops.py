@@ -1,0 +1,50 @@
+"""How much arithmetic a model takes, from its shapes alone."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+
+from .layers import MLP
+from .sequence import SequenceModel
+
+
+class Flops(NamedTuple):
+    """Floating-point operations of the matrix products for one step of one sequence (after patching): `forward`, and
+    `training`, forward and backward; what is computed again for want of memory is not in it.
+
+    `constant` is `training` over width times depth: the c_f of a cost that is written as c_f · batch · time · width · depth.
+    """
+
+    forward: float
+    training: float
+    constant: float
+
+
+def flops_per_step(model: SequenceModel) -> Flops:
+    """Counts the multiplications and additions of all products with a weight matrix, which are nearly all there are: what is
+    elementwise adds a few operations for each feature and state.
+
+    ```python
+    import jax, lrcssm
+    from lrcssm.models import flops_per_step
+
+    config = lrcssm.ModelConfig(input_dim=6, output_dim=5, width=64, state=16, depth=4)
+    found = flops_per_step(lrcssm.SequenceModel(config, jax.random.key(0)))
+    print(f"{found.training:,.0f} operations a step, c_f = {found.constant:.0f}")
+    ```
+    """
+    head = model.head
+    if model.pool is not None:  # its last map is applied once for a sequence
+        head = head.first if isinstance(head, MLP) and model.config.pool == "logits" else None
+    seen = (model.encoder, model.blocks, None if model.pool is None else model.pool.score, head)
+    weights = [leaf for leaf in jax.tree.leaves(eqx.filter(seen, eqx.is_inexact_array)) if leaf.ndim == 2]
+    forward = 2.0 * sum(leaf.size * (4 if jax.numpy.iscomplexobj(leaf) else 1) for leaf in weights)
+    # Nobody asks for the derivative with respect to the data.
+    first = model.encoder if model.encoder is not None else None
+    data = 0.0
+    if first is not None:
+        matrix = first.first.weight if isinstance(first, MLP) else first.weight
+        data = 2.0 * matrix.size
+    training = 3 * forward - data
+    return Flops(forward, training, training / (model.config.width * model.config.depth))
