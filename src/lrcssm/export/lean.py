@@ -243,7 +243,7 @@ class Graph:
     def _split(self, value, options):
         """As slices, of which `_slices_together` makes one node again."""
         axis, begin, parts = options["axis"], 0, []
-        for size in options["sizes"]:
+        for size in map(int, options["sizes"]):
             starts, ends = [0] * len(value.shape), list(value.shape)
             starts[axis], ends[axis] = begin, begin + size
             shape = tuple(size if i == axis else n for i, n in enumerate(value.shape))
