@@ -103,7 +103,8 @@ def linear(inputs: Inexact[Array, "... n"], weight: Inexact[Array, "n m"]) -> In
     long axis at twice the speed of two."""
     folded = inputs.reshape(-1, inputs.shape[-1])
     # Set by `jax.default_matmul_precision`, which not every backend heeds.
-    if jax.config.jax_default_matmul_precision == "bfloat16" and folded.dtype == weight.dtype == jnp.float32:
+    wanted = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
+    if wanted == "bfloat16" and folded.dtype == weight.dtype == jnp.float32:
         product = _half(folded, weight)
     else:
         product = folded @ weight

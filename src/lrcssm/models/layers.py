@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,19 +21,19 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-Given, Result = ParamSpec("Given"), TypeVar("Result")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
-def in_its_precision(method: Callable[Given, Result]) -> Callable[Given, Result]:
+def in_its_precision(method: Callable[Concatenate[Any, Given], Result]) -> Callable[Concatenate[Any, Given], Result]:
     """A method of a model whose matrix products are as its configuration says."""
 
     @functools.wraps(method)
-    def run(*args: Given.args, **options: Given.kwargs) -> Result:
-        model: Any = args[0]
-        if model.config.matmul == "float32":
-            return method(*args, **options)
-        with jax.default_matmul_precision(model.config.matmul):
-            return method(*args, **options)
+    def run(self: Any, *args: Given.args, **options: Given.kwargs) -> Result:
+        if self.config.matmul == "float32":
+            return method(self, *args, **options)
+        with jax.default_matmul_precision(self.config.matmul):
+            return method(self, *args, **options)
 
     return run
 
