@@ -72,7 +72,7 @@ def so_far(model, inputs, dt=None):
 
 @pytest.mark.parametrize(
     "cell",
-    [pytest.param(n, marks=[] if n in ("LSTM", "Mamba") else pytest.mark.slow) for n in (*cells.ALL, "Mamba")],
+    [pytest.param(n, marks=[] if n == "LSTM" else pytest.mark.slow) for n in (*cells.ALL, "Mamba")],
 )
 @pytest.mark.parametrize("task", ["per-step", pytest.param("classify", marks=pytest.mark.slow)])
 def test_steps_give_what_the_whole_gives(cell, task):
