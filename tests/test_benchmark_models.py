@@ -70,7 +70,9 @@ def test_slopes_and_verdicts():
     assert models._slope([(1000, 3.0)]) is None
     rows = [{"architecture": "s5", "to_lrcssm": 1.01}, {"architecture": "lru", "to_lrcssm": 1.2}]
     worst, best = models._verdicts(rows, dict(models.TARGET_SIZE))
-    assert worst == "s5 takes 1.01 times as long as LrcSSM: target 1, missed." and best.endswith("target 1.3, met.")
+    assert worst == "s5, target 1 times LrcSSM: 1.01 (missed)." and best.endswith("(met).")
+    *_, after = models._verdicts([*rows, {"architecture": "released", "to_lrcssm": 2.0}], dict(models.TARGET_SIZE))
+    assert "LrcSSM as it was published: " in after
     assert models._verdicts(rows, models.TARGET_SIZE | {"batch": 8}) == []
 
 
