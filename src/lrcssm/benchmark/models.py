@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..models import ARCHITECTURES, RELEASED, ModelConfig, SequenceModel, parameter_count
+from ..models.time import options_of
 from . import ModelsBenchmark, ScalingBenchmark
 from .layer import make_record, measuring, ratio, run_benchmark
 from .step import arguments, compiled, compiled_in, fresh_compilations, measured, megabytes, too_large
@@ -47,6 +48,9 @@ def configuration(name: str, options: ModelsBenchmark | ScalingBenchmark) -> Mod
         "depth": options.depth, "encoder": "linear",
     }  # fmt: skip
     fields: dict[str, Any] = sizes | CHOICES[name]
+    if "max_length" in options_of(fields["cell"]):  # of learned positions
+        longest = options.length if isinstance(options, ModelsBenchmark) else max(options.lengths)
+        fields["cell_options"] = dict(fields.get("cell_options", ())) | {"max_length": longest}
     return ModelConfig(**fields)
 
 
