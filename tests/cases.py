@@ -142,7 +142,8 @@ def every(quick=(), leave_out=()):
         if cell in FAMILY
         or solver in ("quasi-ELK", "Auto")
         or (solver in ("ELK", "Jacobi", "quasi-DEER") and cell == "block toy")
-        or (solver, cell) in (("ELK", "dense toy"), ("Jacobi", "dense toy"), ("quasi-DEER", "LRC paper"))
+        or (solver in ("Sequential", "ELK", "Jacobi") and cell == "dense toy")
+        or (solver, cell) in (("Sequential", "block toy"), ("Jacobi", "LRC paper"), ("quasi-DEER", "LRC paper"))
     ]
     return pytest.mark.parametrize(
         ("solver", "cell"),

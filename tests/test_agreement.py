@@ -18,7 +18,14 @@ FAMILY_LENGTHS = [("f64", 1), ("f64", 17), ("f64", 1000), ("f32", 1000)]
 @pytest.mark.parametrize(
     ("dtype", "length"), [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow) for pair in LENGTHS]
 )
-@every(quick=[("quasi-ELK", "dense toy"), ("Auto", "dense toy")], leave_out=FAMILY)
+@every(
+    quick=[
+        *((solver, "dense toy") for solver in ("Sequential", "quasi-ELK", "Auto")),
+        ("Sequential", "block toy"),
+        ("Jacobi", "LRC paper"),
+    ],
+    leave_out=FAMILY,
+)
 def test_states(solver, cell, length, dtype):
     check_states(solver, cell, length, dtype)
 
@@ -98,6 +105,7 @@ def test_a_slow_sample_does_not_change_the_others(solver):
     assert distance(together.states[:, :1], alone.states) < 1e-6
 
 
+@pytest.mark.slow
 def test_newton_at_the_initial_scale_takes_at_most_four_iterations(getkey):
     make, _ = CELLS["LRC paper"]
     for dtype in (jnp.float32, jnp.float64):

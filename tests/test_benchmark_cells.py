@@ -105,6 +105,7 @@ def test_parameters(name, parameters):
     assert parameter_count(cell) == parameters
 
 
+@pytest.mark.slow
 def test_passes_are_those_of_a_plain_loop():
     """Outputs, and the gradient of a real loss, where the state is complex and not what the next layer reads."""
     keys = jax.random.split(jax.random.key(0), 3)

@@ -57,6 +57,7 @@ def test_scaling(capsys, tmp_path, monkeypatch):
     assert row["note"] == "not measured, it is too large" and row["step"] is None
 
 
+@pytest.mark.slow
 def test_what_would_take_too_long_is_not_compiled(monkeypatch):
     monkeypatch.setattr(models, "_PROBE", 4)
     monkeypatch.setattr(models, "compiled_in", lambda given: pytest.fail("it was compiled"))

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
-from cases import CELLS, FAMILY, KINDS, REAL_ONLY, DenseToy
+from cases import CELLS, REAL_ONLY, DenseToy
 
 from lrcssm import DEER, Jacobi, Sequential, cells, check_agreement, check_structure
 
@@ -15,7 +15,10 @@ from lrcssm import DEER, Jacobi, Sequential, cells, check_agreement, check_struc
     ("name", "dtype"),
     [
         pytest.param(
-            name, dtype, marks=[pytest.mark.slow] * (name in FAMILY and (dtype == jnp.complex128 or name not in KINDS))
+            name,
+            dtype,
+            marks=[pytest.mark.slow]
+            * (dtype == jnp.complex128 or name not in ("LRC paper", "LSTM", "DenseLRC", "dense toy", "S5")),
         )
         for name in CELLS
         for dtype in (jnp.float64, jnp.complex128)

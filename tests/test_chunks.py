@@ -109,6 +109,7 @@ def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch):
     assert less < memory
 
 
+@pytest.mark.slow
 def test_truncated_gradients_are_those_of_the_pieces():
     model = SequenceModel(ModelConfig(**SMALL, task="per-step"), jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (15, 2, 3), jnp.float64)
@@ -142,6 +143,7 @@ def test_truncated_gradients_are_those_of_the_pieces():
         bidirectional(inputs, truncate=4)
 
 
+@pytest.mark.slow
 def test_bfloat16_is_close_and_stays_inside():
     """Products of rounded factors: three digits; and everything that can be seen is in float32."""
     config = ModelConfig(**(SMALL | {"matmul": "bfloat16", "cell": "LRC"}))

@@ -109,8 +109,8 @@ def test_info(capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("nonsense", "nonsense; available: train, evaluate, predict, data, info, reproduce"),
-        ("benchmark", "{engine, cells, train, models, scaling, together}"),
+        ("nonsense", "nonsense; available: train, evaluate, predict, export, data, info, reproduce"),
+        ("benchmark", "{engine, cells, train, models, scaling, long, stream, together}"),
         ("benchmark nonsense", "nonsense"),
         ("info --jsn", "perhaps you meant --json"),
         ("benchmark engine --lengths x", "--lengths"),

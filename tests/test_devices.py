@@ -60,6 +60,7 @@ def test_gradients(cell, shape):
         assert distance(b, a) < 1e-10
 
 
+@pytest.mark.slow
 def test_forward_mode():
     case = Case("LRC paper", 9)
     along = normal(np.random.default_rng(6), case.inputs.shape, jnp.float64)
@@ -103,6 +104,7 @@ def some_cases():
     return Cases.of([rng.normal(size=(20 + 3 * (i % 2), 2)) for i in range(14)], targets=np.arange(14) % 2)
 
 
+@pytest.mark.slow
 @jax.numpy_dtype_promotion("standard")  # optax counts in integers
 def test_training_is_that_of_one_device(tmp_path):
     cases = some_cases()

@@ -12,7 +12,18 @@ ROOT = pathlib.Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 NAMES = {name: getattr(lrcssm, name) for name in dir(lrcssm)}
 PUBLIC = {name: value for name, value in NAMES.items() if getattr(value, "__module__", "").startswith("lrcssm.")}
+ESTIMATORS = ("LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor")
 STABILITY = {name: getattr(lrcssm.stability, name) for name in ("certify", "diagnose", "time_constants")}
+SLOW = (
+    "estimators.md",
+    "cells.md",
+    "models.md",
+    "tuning.md",
+    "stability.md",
+    "long.md",
+    "check_agreement",
+    *ESTIMATORS,
+)
 OBJECTS = {name: PUBLIC[name] for name in sorted(PUBLIC)} | dict(lrcssm.cells.ALL) | STABILITY
 
 
@@ -30,7 +41,7 @@ def as_a_user_has_it():
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] * (page.name == "estimators.md"), id=page.name) for page in PAGES],
+    [pytest.param(page, marks=[pytest.mark.slow] * (page.name in SLOW), id=page.name) for page in PAGES],
 )
 def test_pages_run(page, as_a_user_has_it):
     blocks = snippets(page.read_text())
@@ -41,7 +52,7 @@ def test_pages_run(page, as_a_user_has_it):
         exec(compile(block, str(page), "exec"), space)
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in OBJECTS])
 def test_docstrings_run(name, as_a_user_has_it):
     text = OBJECTS[name].__doc__
     assert text and len(text) > 40

@@ -55,6 +55,7 @@ def test_one_array_and_back():
     jax.tree.map(np.testing.assert_array_equal, packing.unpack(packed), state)
 
 
+@pytest.mark.slow
 def test_a_step_begins_anew_where_it_is_told_to():
     model = make(depth=1)
     made = program(model, "step")

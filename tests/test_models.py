@@ -146,6 +146,7 @@ def test_released_block_is_what_it_says():
         assert distance(model(inputs)[0], want) < 1e-10
 
 
+@pytest.mark.slow
 def test_statistics_are_not_learned():
     model = make().with_statistics([1.0, 2.0, 3.0], 2.0)
     inputs = normal(np.random.default_rng(0), (9, 2, 3), jnp.float64)

@@ -33,6 +33,7 @@ def test_statistics_of_valid_steps():
     assert distance(scaled, (x - later.mean) / jnp.sqrt(later.variance + 1e-5)) < 1e-12
 
 
+@pytest.mark.slow
 def test_training_keeps_the_averages_and_does_not_learn_them():
     config = ModelConfig(input_dim=2, output_dim=2, width=5, state=4, depth=2, cell="GRU", norm="batch")
     model = SequenceModel(config, jax.random.key(0))

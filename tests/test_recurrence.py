@@ -36,7 +36,9 @@ def loop(a, b, x, reverse):
 
 @pytest.mark.parametrize("parallel", [True, False], ids=["parallel", "sequential"])
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
-@pytest.mark.parametrize("dtype", [jnp.float64, jnp.complex128], ids=["real", "complex"])
+@pytest.mark.parametrize(
+    "dtype", [jnp.float64, pytest.param(jnp.complex128, marks=pytest.mark.slow)], ids=["real", "complex"]
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_equals_a_loop(shape, dtype, reverse, parallel):
     for length in (1, 2, 17, 300):

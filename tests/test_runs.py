@@ -129,6 +129,7 @@ def test_resume_of_a_finished_run_changes_nothing(digits, capsys):
     assert before == {name: (digits / name).read_bytes() for name in before}
 
 
+@pytest.mark.slow
 def test_own_file_with_unequal_steps(tmp_path, capsys):
     """From a file of one's own to predictions for another one without labels, which irregular times do not hinder."""
     path, out = wave_file(tmp_path), tmp_path / "run"

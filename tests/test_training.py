@@ -62,6 +62,7 @@ def test_regression():
     assert scores["r2"] > 0.8 and scores["mse"] > 0 and scores["mae"] > 0
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_the_batch():
     model, cases = make(), waves(12)
     alone = np.stack([np.asarray(model(jnp.asarray(one))[0]) for one in cases.series])

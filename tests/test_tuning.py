@@ -411,6 +411,7 @@ def test_a_worker_dies_with_half_of_the_settings(instant):
     assert instant == [(rate, 0)]
 
 
+@pytest.mark.slow
 def test_a_worker_dies_before_it_tells_its_result(monkeypatch):
     study, material = made(options(vary=("learning_rate=1e-2",)))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):
@@ -903,6 +904,7 @@ def parts():
         ]
 
 
+@pytest.mark.slow
 def test_together_is_as_alone(parts):
     trainings = [
         TrainingConfig(**SHARED, learning_rate=rate, seed=seed, ema=ema, class_weights=kind)

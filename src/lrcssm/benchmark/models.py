@@ -48,7 +48,7 @@ def configuration(name: str, options: ModelsBenchmark | ScalingBenchmark) -> Mod
         "depth": options.depth, "encoder": "linear",
     }  # fmt: skip
     fields: dict[str, Any] = sizes | CHOICES[name]
-    if "max_length" in options_of(fields["cell"]):  # of learned positions
+    if "max_length" in options_of(fields.get("cell", "LRC")):  # of learned positions
         longest = options.length if isinstance(options, ModelsBenchmark) else max(options.lengths)
         fields["cell_options"] = dict(fields.get("cell_options", ())) | {"max_length": longest}
     return ModelConfig(**fields)
