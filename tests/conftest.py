@@ -43,9 +43,9 @@ _tests_since = itertools.count(1)
 
 @pytest.fixture(autouse=True)
 def bounded_memory():
-    """Compiled functions are kept for a hundred tests: each is a mapping of memory, and a process has only so many."""
+    """Compiled functions are kept for some hundred tests: each is a mapping of memory, and a process has only so many."""
     yield
-    if next(_tests_since) % 100 == 0:
+    if next(_tests_since) % 300 == 0:
         jax.clear_caches()
 
 

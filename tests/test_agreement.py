@@ -83,6 +83,7 @@ def test_dt_and_mask(solver, cell, dt, masked):
     assert distance(solution.states, case.states()) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_many_cells_under_vmap(solver, getkey):
     make, _ = CELLS["LRC paper"]
@@ -94,6 +95,7 @@ def test_many_cells_under_vmap(solver, getkey):
         assert distance(states[i], solve(make(3, 4, key=key), inputs, solver=Sequential()).states) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [DEER(), ELK(), Jacobi(), Auto(parallel=True)], ids=str)
 def test_a_slow_sample_does_not_change_the_others(solver):
     case = Case("LRC paper", 64, jnp.float32, batch=(3,))

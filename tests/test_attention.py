@@ -101,6 +101,7 @@ def test_pieces_of_the_scores(monkeypatch):
 RFORMER = {"signature": {"windows": 5, "level": 2, "univariate": True}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [pytest.param({}, id="steps"), pytest.param(RFORMER, marks=pytest.mark.slow, id="signatures")]
 )

@@ -98,6 +98,7 @@ ROW = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "dtype", "lengths", "methods"),
     [
@@ -129,6 +130,7 @@ def test_engine(form, dtype, lengths, methods, capsys):
     assert ("time per step from T=4 to T=6 varies by" in out) == (len(lengths) > 1)
 
 
+@pytest.mark.slow
 def test_methods_compute_the_same():
     keys = jax.random.split(jax.random.key(0), 3)
     case = engine.Case(

@@ -19,6 +19,7 @@ def defaults():
         yield
 
 
+@pytest.mark.slow
 def test_models(capsys, tmp_path):
     path = tmp_path / "record.json"
     words = f"benchmark models --architectures lru --length 12 {SIZES} --json"

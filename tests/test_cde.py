@@ -94,7 +94,7 @@ INPUTS = np.random.default_rng(0).normal(size=(11, 2, 3))
 DT = np.random.default_rng(1).uniform(0.3, 1.7, (11, 2))
 
 
-@pytest.mark.parametrize("dt", [None, DT], ids=["regular", "irregular"])
+@pytest.mark.parametrize("dt", [pytest.param(None, marks=pytest.mark.slow), DT], ids=["regular", "irregular"])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_against_a_loop(name, dt):
     layer = make(name)

@@ -68,6 +68,7 @@ def test_whole_is_chunks_is_single_steps(solver, cell):
         assert distance(state, whole[t]) < 1e-11
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=6)
 @hypothesis.given(
     length=st.integers(1, 40),

@@ -16,6 +16,7 @@ ESTIMATORS = ("LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor")
 STABILITY = {name: getattr(lrcssm.stability, name) for name in ("certify", "diagnose", "time_constants")}
 SLOW = (
     "estimators.md",
+    "own-cell.md",
     "cells.md",
     "models.md",
     "tuning.md",

@@ -169,6 +169,7 @@ def test_what_a_function_closes_over_is_differentiated():
         assert distance(jax.grad(total)(case.cell.w, solver), jax.grad(scanned)(case.cell.w)) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [Sequential(), DEER()], ids=lambda s: type(s).__name__)
 def test_memory_of_the_backward_pass_does_not_grow_with_the_iterations(solver):
     """A cell that needs many iterations and one that needs few take the same memory: it is static, so look at it."""

@@ -292,6 +292,7 @@ def test_a_step_of_s5_by_hand():
     assert 0 < 1 - float(jnp.abs(unstable.step(jnp.ones(1, complex), jnp.zeros(1, complex)))[0]) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["LRU", "S5", "S6", "S4D"])
 def test_two_half_steps_are_a_whole_one(name):
     """Without input for the LRU and S6; with one that is held for those that hold it."""
@@ -361,6 +362,7 @@ def test_steps_are_trained_only_if_asked_for():
     assert cells.LinOSS(1, 1, discretisation="damped", key=KEY).train_dt
 
 
+@pytest.mark.slow
 def test_certificate_of_s6():
     cell = cells.S6(3, 4, key=KEY)
     cell = with_values(cell, w_delta=10 * np.asarray(cell.w_delta), w_b=3 * np.asarray(cell.w_b))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from cases import distance, normal
 
 from lrcssm import ModelConfig, SequenceModel

@@ -164,6 +164,7 @@ def rates(monkeypatch):
     return data
 
 
+@pytest.mark.slow
 def test_a_heart_rate_for_every_128th_step(rates):
     job = jobs.make_job(TABLES["ppg"], "S5", "PPG", 2345, "clean", {}, "auto")
     assert job.model is not None and (job.model["task"], job.model["output_dim"]) == ("per-step", 1)

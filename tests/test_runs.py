@@ -196,6 +196,7 @@ def test_regression_and_the_released_preset(tmp_path, capsys):
     assert cli.main(released) == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_go_on(tmp_path):
     words = [
         sys.executable,

@@ -101,6 +101,7 @@ def test_no_cell_leaves_its_certificate(name, bounded):
     check()
 
 
+@pytest.mark.slow
 def test_share_of_certified_units_at_the_start(capsys):
     lines = []
     for name in CERTIFIED:
@@ -220,6 +221,7 @@ def test_diagnosis_against_numpy(name):
             )
 
 
+@pytest.mark.slow
 def test_gradients_stay_below_their_bound():
     """The gradient that reaches the first step is at most ρ^T of the one at the last."""
     cell = cells.LRC(3, 16, rho=0.9, key=jax.random.key(0))
@@ -242,6 +244,7 @@ def test_no_certificate_where_there_is_none(name):
         assert not jnp.any(found.exists) and "No certificate" in str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DenseLRC", "DenseSTC", "DenseLTC"])
 def test_dense_states_stay_within_their_bound(name):
     cell = jax.tree.map(lambda a: 5 * a, cells.ALL[name](3, 8, key=jax.random.key(0)))
@@ -250,7 +253,7 @@ def test_dense_states_stay_within_their_bound(name):
 
 
 @pytest.mark.parametrize("integrator", ["euler", "implicit", "exponential"])
-@pytest.mark.parametrize("dt", [0.1, 1.0, 5.0, 1000.0])
+@pytest.mark.parametrize("dt", [*(pytest.param(dt, marks=pytest.mark.slow) for dt in (0.1, 1.0, 1000.0)), 5.0])
 def test_which_integrator_is_bounded_for_which_step(integrator, dt):
     cell = jax.tree.map(lambda a: 3 * a, cells.LRC(3, 16, integrator=integrator, key=jax.random.key(0)))
     found = certify(cell, dt=dt)
