@@ -109,7 +109,7 @@ FAMILY = {
     "LRU": (_make("LRU", r_max=0.95), reference.lru),
     "S5": (_make("S5", dt_min=0.1, dt_max=0.5), reference.s5),
     "S5 bilinear": (_make("S5", discretisation="bilinear", dt_min=0.1, dt_max=0.5), reference.s5),
-    "LinOSS": (_make("LinOSS", train_dt=True), reference.linoss),
+    "LinOSS": (_make("LinOSS"), reference.linoss),
     "LinOSS damped": (_make("LinOSS", discretisation="damped", r_max=0.95), reference.linoss),
     "S6": (_make("S6", dt_min=0.1, dt_max=0.5), reference.s6),
     "S4D": (_make("S4D", dt_min=0.1, dt_max=0.5), reference.s4),
@@ -117,7 +117,7 @@ FAMILY = {
 }
 # An oscillator that never comes to rest adds up the rounding of all steps: not for the long sequences of the lists.
 UNDAMPED = {
-    "LinOSS IMEX": (_make("LinOSS", discretisation="imex", train_dt=True), reference.linoss),
+    "LinOSS IMEX": (_make("LinOSS", discretisation="imex"), reference.linoss),
 }
 LINEAR = ("LRU", "S5", "S5 bilinear", "LinOSS", "LinOSS IMEX", "LinOSS damped", "S6", "S4D", "LiquidS4")
 CELLS = CORE | FAMILY | UNDAMPED

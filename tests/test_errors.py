@@ -139,4 +139,4 @@ def test_auto_falls_back_and_says_so():
 def test_every_status_has_a_sentence():
     for status in Status:
         assert status.message.endswith(".") and "\n" not in status.message
-    assert [s.ok for s in Status] == [True, True, False, False, False, False, False]
+    assert [s.ok for s in Status] == [True, True, False, False, False, False, False, False]

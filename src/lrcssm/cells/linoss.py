@@ -27,7 +27,6 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.nn import relu, sigmoid
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
@@ -57,7 +56,6 @@ class LinOSS(Cell):
     - `input_dim`, `state_dim`: features of the input, which are also those of what is read, and oscillators, each of a
         complex number.
     - `discretisation`: `"im"`, `"imex"` or `"damped"`.
-    - `train_dt`: whether the steps Δ are learned; `None` is as published: only those of the damped form are.
     - `r_min`, `r_max`: the damped form's eigenvalues are uniform over the ring between these radii at the start.
     - `dtype`: of the parameters, real; the default float if not given.
     - `key`: a `jax.random.key`.
@@ -74,7 +72,6 @@ class LinOSS(Cell):
     input_dim: int = eqx.field(static=True)
     state_dim: int = eqx.field(static=True)
     discretisation: Literal["im", "imex", "damped"] = eqx.field(static=True)
-    train_dt: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -82,7 +79,6 @@ class LinOSS(Cell):
         state_dim: int,
         *,
         discretisation: Literal["im", "imex", "damped"] = "im",
-        train_dt: bool | None = None,
         r_min: float | int = 0.9,
         r_max: float | int = 1.0,
         dtype: DTypeLike | None = None,
@@ -94,7 +90,6 @@ class LinOSS(Cell):
         dtype = real_dtype("LinOSS", dtype)
         damped = discretisation == "damped"
         self.input_dim, self.state_dim, self.discretisation = input_dim, state_dim, discretisation
-        self.train_dt = damped if train_dt is None else train_dt
         keys = jax.random.split(key, 5)
         first, second = jax.random.uniform(keys[0], (2, state_dim), dtype)
         if damped:
@@ -137,7 +132,7 @@ class LinOSS(Cell):
 
     def _coefficients(self, dt):
         """The step, A and S."""
-        h = dt * sigmoid(self.step_logit if self.train_dt else lax.stop_gradient(self.step_logit))
+        h = dt * sigmoid(self.step_logit)
         if self.g is None:
             a = relu(self.a)
             return h, a, 1 + h**2 * a if self.discretisation == "im" else jnp.ones_like(h)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.nn import sigmoid, softplus
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
-from .base import Cell, as_factor, choose, linear, logit, spread_rates
+from .base import Cell, as_factor, choose, linear, logit, spread_rates, with_halves
 from .gru import draw_gates, rescale
 
 
@@ -99,7 +99,7 @@ class LSTM(Cell):
         seen, c = jnp.split(state, 2, -1) if self.gates_see == "hidden" else (state, state)
         i, f, o, g = (self.w[gate] * seen + term for gate, term in enumerate(drive))
         c = jnp.exp(-dt * softplus(-f)) * c + dt * sigmoid(i) * jnp.tanh(g)
-        return c if self.gates_see == "cell" else jnp.concatenate([sigmoid(o) * jnp.tanh(c), c], -1)
+        return c if self.gates_see == "cell" else with_halves(state, sigmoid(o) * jnp.tanh(c), c)
 
     def read(
         self, state: Inexact[Array, "... state"], inputs: Inexact[Array, "... input"]

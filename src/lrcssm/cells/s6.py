@@ -89,9 +89,9 @@ class S6(Cell):
         return jnp.zeros((*batch_shape, self.input_dim * self.state_dim), self.d.dtype)
 
     def drive(self, inputs: Float[Array, "... input"]) -> tuple[Float[Array, "... _"], ...]:
-        """Δ, Δ u and B."""
+        """Δ, Δ u, B and exp(Δ A)."""
         steps = softplus(linear(linear(inputs, self.w_delta), self.w_step) + self.b_step)
-        return steps, steps * inputs, linear(inputs, self.w_b)
+        return steps, steps * inputs, linear(inputs, self.w_b), jnp.exp(steps[..., None] * -jnp.exp(self.a))
 
     def step(
         self,
@@ -101,9 +101,10 @@ class S6(Cell):
     ) -> Float[Array, "... state"]:
         """The next state, elementwise in the state."""
         dt = as_factor(dt, state)
-        steps, scaled, b = drive
+        steps, scaled, b, keep = drive
         x = self._by_feature(state)
-        keep = jnp.exp((dt * steps)[..., None] * -jnp.exp(self.a))
+        if not (isinstance(dt, float) and dt == 1):
+            keep = jnp.exp((dt * steps)[..., None] * -jnp.exp(self.a))
         return (keep * x + (dt * scaled)[..., None] * b[..., None, :]).reshape(state.shape)
 
     def read(self, state: Float[Array, "... state"], inputs: Float[Array, "... input"]) -> Float[Array, "... input"]:

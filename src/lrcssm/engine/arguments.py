@@ -1,13 +1,13 @@
 """The arguments of `solve`, checked and brought into the layout `(time, batch, features)`."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 from jaxtyping import Array, Inexact
 
 from .jacobian import STRUCTURES
@@ -15,9 +15,11 @@ from .system import Piece
 
 
 class FunctionCell(eqx.Module):
-    """A plain function as a cell: dense unless told otherwise, and what it closes over is differentiated too."""
+    """A plain function as a cell: dense unless told otherwise. What it closes over is a field, so that it is differentiated like
+    everything else."""
 
-    function: Callable
+    values: list[Any]
+    jaxpr: Jaxpr = eqx.field(static=True)
     takes_dt: bool = eqx.field(static=True)
     structure: str = eqx.field(static=True, default="dense")
     affine: bool = eqx.field(static=True, default=False)
@@ -26,7 +28,9 @@ class FunctionCell(eqx.Module):
         return inputs
 
     def step(self, state, drive, dt):
-        return self.function(state, drive, dt) if self.takes_dt else self.function(state, drive)
+        function = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, self.values))
+        given = (jnp.asarray(dt, jnp.finfo(state.dtype).dtype),) if self.takes_dt else ()
+        return function(state, drive, *given)[0]
 
 
 class Arguments(eqx.Module):
@@ -177,9 +181,10 @@ def _convert(function, state, inputs, dt) -> FunctionCell:
             "solve got dt for a function of (state, input); write it as a function of (state, input, dt) to use dt."
         )
     example = (state, inputs, jnp.ones((), jnp.finfo(state.dtype).dtype)) if takes_dt else (state, inputs)
-    # What the function closes over becomes an argument, so that it is differentiated like everything else.
-    closed = eqx.filter_closure_convert(function, *example)
-    return FunctionCell(closed, takes_dt)
+    closed, _, _ = eqx.filter_make_jaxpr(function)(*example)
+    if len(closed.out_avals) != 1:
+        raise TypeError(f"One step of the function gives {len(closed.out_avals)} arrays; give the next state alone.")
+    return FunctionCell(closed.consts, closed.jaxpr, takes_dt)
 
 
 def _positional(function) -> int:

@@ -19,13 +19,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
 from .jacobian import as_vectors, linearise
 from .recurrence import apply_matrix
 from .solution import Status
 from .solvers import Sharded
+from .system import held
 
 Run = Callable[[Any, Array, Array, Any, Any], tuple[Any, Array, Array]]
 
@@ -49,7 +50,7 @@ def over_devices(
     extra = -length % count
     if extra:
         mask = jnp.ones(inputs.shape[:-1], bool) if mask is None else mask
-        inputs, mask = _longer(inputs, extra, 0), _longer(mask, extra, False)
+        inputs, mask = _longer(inputs, extra, 1), _longer(mask, extra, False)
         dt = _longer(dt, extra, 1) if dt is not None and jnp.ndim(dt) else dt
     batch = how.batch if how.batch in how.mesh.shape and inputs.shape[1] % how.mesh.shape[how.batch] == 0 else None
     moving, sample = PartitionSpec(how.sequence, batch), PartitionSpec(batch)
@@ -59,11 +60,9 @@ def over_devices(
     def local(arrays, inputs, state, dt, mask):
         return _shoot(run, (eqx.combine(arrays, rest), inputs, dt, mask), state, cell.structure, how, count)
 
-    # With axes of the kind over which the compiler decides how arrays lie, as everything around a solve expects.
-    mesh = Mesh(how.mesh.devices, how.mesh.axis_names)
     outputs, last, status, iterations, residual = jax.shard_map(
         local,
-        mesh=mesh,
+        mesh=how.mesh,
         in_specs=(PartitionSpec(), moving, sample, each, moving),
         out_specs=(moving, sample, sample, sample, sample),
         check_vma=False,
@@ -89,39 +88,48 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
     def everywhere(found):
         return lax.all_gather(found, how.sequence)
 
-    still, first = jax.tree.map(lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (given, state))
+    still, first = held((given, state))
     tolerance = 8 * jnp.finfo(state.dtype).eps
 
     def body(carry):
         number, starts, _, iterations, _ = carry
-        found = linearise(lambda start: part(still, start)[1], starts[where], structure)
-        ends, jacobians = everywhere(found)
+        end, jacobian = linearise(lambda start: part(still, start)[1], starts[where], structure)
+        # In one message; and because all that share a sequence then know the same, they need not agree on when to stop.
+        told = everywhere(jnp.concatenate([end, jacobian.reshape(*end.shape[:-1], -1)], -1))
+        ends, jacobians = told[..., : end.shape[-1]], told[..., end.shape[-1] :].reshape(count, *jacobian.shape)
         new = _propagate(first, starts, ends, jacobians, structure, safe=True)
         apart = _apart(new, starts)
         open_ = apart > tolerance
         new = jnp.where(open_[..., None], new, starts)  # what is done does not move with what is not
-        unfinished = lax.pmax(jnp.any(open_).astype(jnp.int32), tuple(how.mesh.axis_names))
-        return number + 1, new, jacobians, iterations + open_.astype(jnp.int32), unfinished
+        return number + 1, new, jacobians, iterations + open_.astype(jnp.int32), jnp.any(open_)
 
     def go_on(carry):
         number, *_, unfinished = carry
-        return (number < count - 1) & (unfinished > 0)
+        return (number < count - 1) & unfinished
 
     starts = jnp.broadcast_to(first, (count, *first.shape))
     shape = jax.eval_shape(lambda start: linearise(lambda s: part(still, s)[1], start, structure)[1], first)
     unknown = jnp.zeros((count, *shape.shape), shape.dtype)
-    carry = (jnp.zeros((), jnp.int32), starts, unknown, none, jnp.ones((), jnp.int32))
+    carry = (jnp.zeros((), jnp.int32), starts, unknown, none, jnp.ones((), bool))
     _, starts, jacobians, iterations, _ = lax.while_loop(go_on, body, carry)
-    starts, jacobians = lax.stop_gradient((starts, jacobians))
+    # At the solution they multiply zero, which they must not make NaN: their products may overflow where no state does.
+    starts, jacobians = held((starts, jnp.where(jnp.isfinite(jacobians), jacobians, 0)))
 
     ends = everywhere(part(given, starts[where])[1])
     begin = _propagate(state, starts, ends, jacobians, structure)
     outputs, final, status = part(given, begin[where])
     finals = everywhere(final)
-    residual = _apart(lax.stop_gradient(finals[:-1]), lax.stop_gradient(begin[1:]))
-    status = lax.pmax(status, how.sequence)
+    residual = _apart(*held((finals[:-1], begin[1:])))
+    status = _first_failure(everywhere(status))
     lost = (status <= Status.FELL_BACK) & ~(residual <= 8 * tolerance)
-    return outputs, finals[-1], jnp.where(lost, int(Status.UNSTABLE), status), iterations, residual
+    return outputs, finals[-1], jnp.where(lost, int(Status.APART), status), iterations, residual
+
+
+def _first_failure(statuses):
+    """The status of the first part that has no solution, which is why the later ones have none; else the worst."""
+    bad = statuses > Status.FELL_BACK
+    first = jnp.take_along_axis(statuses, jnp.argmax(bad, 0)[None], 0)[0]
+    return jnp.where(jnp.any(bad, 0), first, jnp.max(statuses, 0))
 
 
 def _propagate(first, starts, ends, jacobians, structure, safe=False):

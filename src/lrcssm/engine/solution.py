@@ -26,6 +26,7 @@ class Status(enum.IntEnum):
     DIVERGED = 4
     UNSTABLE = 5
     NONFINITE_ARGUMENT = 6
+    APART = 7
 
     @property
     def ok(self) -> bool:
@@ -63,6 +64,10 @@ _MESSAGES = {
     Status.NONFINITE_ARGUMENT: (
         "The inputs, dt, the initial state or the cell's parameters hold NaN or infinity; "
         "clean them, or mark missing steps with mask=."
+    ),
+    Status.APART: (
+        "What the parts on different devices begin with does not meet what the parts before them end with, to within "
+        "rounding (a recurrence that is so sensitive cannot be split); compute in float64, or on one device."
     ),
 }
 

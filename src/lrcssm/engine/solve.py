@@ -9,6 +9,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array
 
 from .adjoint import attach
@@ -17,7 +18,7 @@ from .newton import iterate
 from .sharded import over_devices
 from .solution import Solution, SolveError, Status
 from .solvers import DEER, Auto, Local, Sequential, Sharded, Solver
-from .system import Piece, chunk_length, sweep
+from .system import Piece, chunk_length, held, sweep
 from .verdict import guard, judge
 
 
@@ -64,16 +65,27 @@ def solve(
     A [`Solution`][lrcssm.Solution]; `solution.states` is `(time, ..., state)` and `solution.final` the last state.
     """
     arguments = prepare(cell, inputs, state, dt, mask, guess)
-    traced = any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(arguments))
+    traced = is_traced(arguments)
     structure = arguments.cell.structure
     if isinstance(solver, Sharded):
         chosen = dataclasses.replace(solver, solver=_chosen(solver.solver, structure))
         solution = _solve_sharded(arguments, chosen, throw and traced)
     else:
         solution = _solve(arguments, _chosen(solver, structure), throw and traced)
-    if throw and not traced and jnp.any(~solution.ok):
-        raise SolveError(_sentence(solution))
+    if throw and not traced:
+        check_solution(solution)
     return solution
+
+
+def is_traced(tree: Any) -> bool:
+    """Whether a function of some arrays is being transformed or compiled, so that it cannot look at their numbers."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def check_solution(solution: Solution) -> None:
+    """Raises `SolveError` if the states of a solution may not be used; not while it is traced."""
+    if jnp.any(~solution.ok):
+        raise SolveError(_sentence(solution))
 
 
 def _chosen(solver: Local, structure: str) -> Local:
@@ -91,12 +103,14 @@ def _chosen(solver: Local, structure: str) -> Local:
     return Auto(True, solver.newton or DEER(quasi=structure == "dense"))
 
 
+STATES = "lrcssm: states"
+"""What `jax.checkpoint` knows the states by. To find them again may take longer than everything else in a model."""
+
+
 @eqx.filter_jit
 def _solve(arguments: Arguments, solver: Local, raise_inside: bool) -> Solution:
     cell, piece, initial = arguments.cell, arguments.piece, arguments.initial
-    still: tuple[Any, Piece, Array] = jax.tree.map(
-        lambda a: lax.stop_gradient(a) if eqx.is_inexact_array(a) else a, (cell, piece, initial)
-    )
+    still: tuple[Any, Piece, Array] = held((cell, piece, initial))
     chunk = chunk_length(piece.length, initial.size)
     if isinstance(solver, Sequential):
         name = "Sequential"
@@ -112,7 +126,7 @@ def _solve(arguments: Arguments, solver: Local, raise_inside: bool) -> Solution:
         guess = (
             jnp.broadcast_to(still[2], (piece.length, *initial.shape)) if arguments.guess is None else arguments.guess
         )
-        states, status, iterations, residual = iterate(*still, lax.stop_gradient(guess), newton)
+        states, status, iterations, residual = iterate(*still, held(guess), newton)
         if isinstance(solver, Auto):
             bad = status > Status.FELL_BACK
             states = lax.cond(
@@ -127,7 +141,9 @@ def _solve(arguments: Arguments, solver: Local, raise_inside: bool) -> Solution:
         matrices = not getattr(newton, "quasi", False)
         parallel = matrices or cell.structure == "diagonal"
         chunk = piece.length if parallel else chunk
-    states = attach(states, cell, piece, initial, chunk=chunk, parallel=parallel, matrices=matrices)
+    states = attach(
+        checkpoint_name(states, STATES), cell, piece, initial, chunk=chunk, parallel=parallel, matrices=matrices
+    )
     return Solution(
         states=arguments.restore(states),
         status=arguments.restore(status),

@@ -164,6 +164,8 @@ class Sharded:
                 f"Sharded got sequence={self.sequence!r} and a mesh with the axes {', '.join(self.mesh.axis_names)}; name "
                 "the one over which time is split."
             )
+        # With axes of the kind over which the compiler decides how arrays lie, as everything around a solve expects.
+        object.__setattr__(self, "mesh", jax.sharding.Mesh(self.mesh.devices, self.mesh.axis_names))
 
     def __str__(self) -> str:
         axes = " × ".join(f"{size} {name}" for name, size in self.mesh.shape.items())
@@ -171,3 +173,7 @@ class Sharded:
 
 
 Solver = Local | Sharded
+
+
+SOLVERS: dict[str, Solver] = {"auto": Auto(), "sequential": Sequential(), "deer": DEER(), "elk": ELK()}
+"""Those that have a name on the command line and in the estimators."""

@@ -40,6 +40,11 @@ def update(cell: Any, states: Array, drive: Any, dt: Array | None, mask: Array |
     return new if mask is None else jnp.where(mask[..., None], new, states)
 
 
+def held(tree: Any) -> Any:
+    """The same numbers, through which no derivative goes."""
+    return jax.tree.map(lambda leaf: lax.stop_gradient(leaf) if eqx.is_inexact_array(leaf) else leaf, tree)
+
+
 def sweep(cell: Any, piece: Piece, initial: Array, chunk: int, solver: str | None = None) -> tuple[Array, Array]:
     """The states of all steps, computed one after the other, `chunk` steps of drive and recurrence at a time, and the
     status of each sample. A status that is an error raises if `solver` says in whose name."""
@@ -89,9 +94,9 @@ def scan_chunks(run, carry, data, chunk: int) -> tuple[Any, Any]:
 CHUNK_ELEMENTS = 2**17
 
 
-def chunk_length(length: int, elements_per_step: int) -> int:
+def chunk_length(length: int, elements_per_step: int, elements: int = CHUNK_ELEMENTS) -> int:
     """How many steps to take at a time: a divisor of the length near the wanted size, if there is one."""
-    wanted = max(1, CHUNK_ELEMENTS // elements_per_step)
+    wanted = max(1, elements // elements_per_step)
     if length <= 2 * wanted:
         return length
     for size in sorted(range(math.ceil(wanted / 2), 2 * wanted), key=lambda size: abs(math.log(size / wanted))):
