@@ -159,7 +159,7 @@ def test_mistakes_are_explained():
     config = ModelConfig(input_dim=3, output_dim=2, cell="Transformer", depth=1, encoder="none", layout="bare")
     model = eqx.filter_jit(SequenceModel)(config, jax.random.key(0))
     with pytest.raises(ValueError, match="keeps nothing of the steps that it has seen, so a sequence cannot be given"):
-        model(jnp.asarray(INPUTS), state=ModelState((None,), None))
+        model(jnp.asarray(INPUTS), state=ModelState((None,), None, None))
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 from test_training import as_a_user_has_it, make, waves as make_waves  # noqa: F401, the first is a fixture
 
 from lrcssm import Auto
+from lrcssm.files import read_arrays, write_arrays
 from lrcssm.training import CheckpointError, TrainingConfig, checkpoint, fit
 from lrcssm.training.checkpoint import Checkpoint, identity
 from lrcssm.training.config import TrainingConfig as Config
@@ -65,6 +66,39 @@ def test_resumed_runs_end_the_same(tmp_path, whole):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["checkpoint", "checkpoint.previous"]
 
 
+@pytest.mark.parametrize("how", ["interrupted", "killed long after the last look"])
+def test_between_two_looks(tmp_path, whole, monkeypatch, how):
+    """Nothing is done again but what came after the last checkpoint, which Ctrl-C writes, or the clock."""
+    path, steps = tmp_path / "checkpoint", []
+
+    def tick(step):
+        steps.append(step)
+        if step in (2, 8) and steps.count(step) == 1:
+            raise KeyboardInterrupt if how == "interrupted" else MemoryError
+
+    if how != "interrupted":
+        monkeypatch.setattr(checkpoint, "MOST_SECONDS", -1.0)
+    for _ in range(2):
+        with pytest.raises((KeyboardInterrupt, MemoryError)):
+            fit(model(), waves(), waves(seed=1), CONFIG, tick=tick, checkpoint=path, resume=True)
+    fitted = fit(model(), waves(), waves(seed=1), CONFIG, tick=tick, checkpoint=path, resume=True)
+    assert bits(fitted) == bits(whole)
+    again = [2, 8] if how != "interrupted" else []
+    assert steps == sorted([*range(1, 13), *again])
+
+
+def test_a_damaged_checkpoint_does_not_push_out_the_good_one(tmp_path, whole):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, stop_at=9)
+    path.write_bytes(path.read_bytes()[:-7])
+    good = (tmp_path / "checkpoint.previous").read_bytes()
+    with pytest.warns(UserWarning, match="The checkpoint before it"), pytest.raises(KeyboardInterrupt):
+        run(path, stop_at=9)  # which is written in the place of the damaged one
+    assert (tmp_path / "checkpoint.previous").read_bytes() == good
+    assert bits(run(path)) == bits(whole)
+
+
 def test_without_resume_a_run_starts_anew(tmp_path, whole):
     path = tmp_path / "checkpoint"
     with pytest.raises(KeyboardInterrupt):
@@ -110,6 +144,16 @@ def test_a_foreign_checkpoint_is_refused(tmp_path, change, says):
             checkpoint=path,
             resume=True,
         )
+
+
+def test_a_checkpoint_from_before_an_option_goes_on(tmp_path, whole):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, stop_at=6)
+    header, arrays = read_arrays(path, kind="checkpoint")
+    del header["run"]["model"]["matmul"], header["run"]["training"]["truncate"], header["run"]["training"]["chunk"]
+    write_arrays(path, {name: header[name] for name in ("kind", "run", "facts")}, arrays)
+    assert bits(run(path)) == bits(whole)
 
 
 def test_300_damaged_checkpoints(tmp_path):

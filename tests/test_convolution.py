@@ -233,4 +233,4 @@ def test_mistakes_are_explained():
         run(make_s4d(), inputs, dt=jnp.ones(5))
     config = ModelConfig(input_dim=3, output_dim=2, width=3, state=5, depth=1, cell="Hyena", encoder="linear")
     with pytest.raises(ValueError, match="it convolves a sequence as a whole, so a sequence cannot be given"):
-        SequenceModel(config, jax.random.key(0))(inputs, state=ModelState((None,), None))
+        SequenceModel(config, jax.random.key(0))(inputs, state=ModelState((None,), None, None))

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from cases import CELLS, CORE, FAMILY, Case, distance, normal
 
-from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, cells, solve
+from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, Status, cells, solve
 from lrcssm.data import Cases
 from lrcssm.models import trainable
 from lrcssm.runs import DeviceOptions
 from lrcssm.runs.devices import open_mesh
 from lrcssm.runs.folder import RunError
 from lrcssm.training import TrainingConfig, fit, make_mesh
+from lrcssm.training.devices import divisible, spread
 
 LOCAL = {"Sequential": Sequential(), "DEER": DEER()}
 
@@ -58,6 +59,51 @@ def test_gradients(cell, shape):
     one, many = run(Sequential()), run(Sharded(make_mesh(*shape), Sequential()))
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(many), strict=True):
         assert distance(b, a) < 1e-10
+
+
+def test_a_function_of_the_users_own():
+    w = 0.3 * normal(np.random.default_rng(0), (3, 3), jnp.float64)
+    inputs = normal(np.random.default_rng(1), (7, 2, 3), jnp.float64)
+
+    def run(w, solver):
+        return solve(lambda x, u: jnp.tanh(w @ x + u), inputs, state=jnp.zeros(3), solver=solver).states
+
+    one, many = (
+        jax.vjp(lambda w, solver=solver: run(w, solver), w) for solver in (Sequential(), Sharded(make_mesh(1, 2)))
+    )
+    assert distance(many[0], one[0]) < 1e-12
+    assert distance(many[1](one[0])[0], one[1](one[0])[0]) < 1e-10
+
+
+def test_what_is_filled_in_is_harmless():
+    """A length that two devices do not divide, and a drive that has no derivative at 0."""
+    inputs = jnp.asarray(np.random.default_rng(0).uniform(1, 2, (7, 2, 1)))
+
+    def total(w, solver):
+        return jnp.sum(solve(lambda x, u: 0.5 * x + w * jnp.log(u), inputs, state=jnp.zeros(1), solver=solver).states)
+
+    one, many = (jax.grad(total)(jnp.asarray(2.0), solver) for solver in (Sequential(), Sharded(make_mesh(1, 2))))
+    assert distance(many, one) < 1e-12
+
+
+def test_jacobians_may_overflow_where_no_state_does():
+    """A chaotic map: the Jacobian of half of it is infinite in single precision."""
+    inputs, state = jnp.zeros((800, 1, 1), jnp.float32), jnp.full(1, 0.3, jnp.float32)
+    run = lambda step, solver: solve(step, inputs, state=state, solver=solver, throw=False)
+    logistic = lambda x, u: jnp.float32(3.9) * x * (1 - x) + u
+    found = run(logistic, Sharded(make_mesh(1, 2)))
+    assert jnp.all(found.ok) and distance(found.states, run(logistic, Sequential()).states) < 1e-6
+    # What overflows itself says so, and not that the second part began with infinity.
+    for solver in (Sequential(), Sharded(make_mesh(1, 2))):
+        assert Status(int(run(lambda x, u: 2 * x + u, solver).status[0])) == Status.UNSTABLE
+
+
+def test_layers_of_many_states_have_any_batch_axes():
+    model = SequenceModel(ModelConfig(**(SMALL | {"depth": 1}), cell="S6"), jax.random.key(0))
+    inputs = normal(np.random.default_rng(1), (7, 2, 3, 2), jnp.float64)
+    many = lambda inputs: model(inputs, solver=Sharded(make_mesh(2, 1)))[0]
+    whole = model(inputs)[0]
+    assert distance(many(inputs), whole) < 1e-12 and distance(many(inputs[:, 1, 2]), whole[1, 2]) < 1e-12
 
 
 @pytest.mark.slow
@@ -111,7 +157,8 @@ def test_training_is_that_of_one_device(tmp_path):
     model = SequenceModel(ModelConfig(**SMALL, dropout=0.2), jax.random.key(0)).with_statistics(*cases.statistics())
     config = TrainingConfig(steps=6, batch=3, check_every=3)
     one = fit(model, cases, cases, config)
-    many = fit(model, cases, cases, config, mesh=make_mesh(2, 1), checkpoint=tmp_path / "run")
+    mesh = jax.make_mesh((2, 1), ("batch", "sequence"))  # whose axes are of another kind than those of make_mesh
+    many = fit(model, cases, cases, config, mesh=mesh, checkpoint=tmp_path / "run")
     for a, b in zip(jax.tree.leaves(one.model), jax.tree.leaves(many.model), strict=True):
         assert distance(b, a) < 1e-5
     assert one.history[-1].scores["accuracy"] == many.history[-1].scores["accuracy"]
@@ -119,6 +166,18 @@ def test_training_is_that_of_one_device(tmp_path):
     # What was begun on two devices may be gone on with on one.
     again = fit(model, cases, cases, config, checkpoint=tmp_path / "run", resume=True)
     assert again.step == many.step and again.history[-1].step == 6
+
+
+def test_a_mesh_of_the_users_own_axes():
+    """Cases stay whole where there is no axis for them; axes may have other names."""
+    inputs, targets = np.zeros((6, 3, 2)), np.zeros(3)
+    for shape, names, parts in (((2,), ("sequence",), (3, 3, 2)), ((2, 1), ("rows", "time"), (6, 3, 2))):
+        mesh = jax.make_mesh(shape, names)
+        solver = Sharded(mesh, sequence=names[-1], batch="rows")
+        assert divisible(3, solver) == (4 if "rows" in names else 3)
+        placed = spread((inputs, None, None, targets), solver)
+        assert placed[0].addressable_shards[0].data.shape == parts and placed[1] is None
+        assert placed[3].addressable_shards[0].data.shape == (3,)
 
 
 def test_mistakes():

@@ -11,6 +11,7 @@ from cases import distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential
 from lrcssm.models import ARCHITECTURES, parameter_count, released, trainable
+from lrcssm.models.features import Features
 
 SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
 VARIANTS = {
@@ -188,3 +189,17 @@ def test_mistakes_are_explained():
     _, state = make(patch=4)(jnp.ones((8, 3)))
     with pytest.raises(ValueError, match="multiple of that"):
         make(patch=4)(jnp.ones((5, 3)), state=state)
+
+
+def test_the_channel_of_time_knows_nothing_of_padding():
+    features = Features(ModelConfig(input_dim=1, output_dim=1, time=True))
+    time = lambda *args: np.asarray(features(*args, None)[0][..., 1])
+    np.testing.assert_allclose(time(jnp.ones((4, 1)), None, None), [0, 0.25, 0.5, 0.75])
+    mask = jnp.array([[True, False], [True, True], [True, True], [True, False], [False, True]])
+    shares = time(jnp.ones((5, 2, 1)), None, mask)
+    np.testing.assert_allclose(shares[:, 0][:4], [0, 0.25, 0.5, 0.75])
+    np.testing.assert_allclose(shares[:, 1][np.array([1, 2, 4])], [0, 1 / 3, 2 / 3], rtol=1e-12)
+    irregular = time(jnp.ones((4, 1)), jnp.array([1.0, 1.0, 10.0, 2.0]), None)
+    np.testing.assert_allclose(irregular, np.array([0, 1, 11, 13]) / 14, rtol=1e-12)
+    nothing = features(jnp.ones((3, 1, 1)), None, jnp.zeros((3, 1), bool), None)[0]
+    assert np.all(np.isfinite(nothing))

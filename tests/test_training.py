@@ -1,5 +1,7 @@
 """Training learns, says what it does, does the same each time, and counts each case once."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 from lrcssm import DEER, ModelConfig, SequenceModel
 from lrcssm.data import Cases, digits
 from lrcssm.data.cases import arrange
-from lrcssm.training import TrainingConfig, evaluate, fit, predict
+from lrcssm.training import Epoch, TrainingConfig, evaluate, fit, loop, predict
+from lrcssm.training.loop import Progress
 from lrcssm.training.metrics import losses, weights_of
+from lrcssm.training.step import TrainState
 
 
 @pytest.fixture(autouse=True)
@@ -129,3 +133,33 @@ def test_iterations_of_each_layer():
     wanted = [float(jnp.mean(left.solution.iterations.astype(float))) for left in passed if left.solution is not None]
     assert epoch.iterations_by_layer == pytest.approx(wanted) and min(wanted) >= 1
     assert epoch.iterations == pytest.approx(np.mean(wanted))
+
+
+def test_targets_that_are_none():
+    cases = waves(count=4)
+    for odd in (-1, 2):
+        wrong = Cases(cases.series, np.array([0, 1, odd, 1]))
+        with pytest.raises(ValueError, match=f"fit got class {odd} for a model of 2 classes"):
+            fit(make(), wrong, None, TrainingConfig(steps=1))
+    wrong = Cases(cases.series, np.array([0, 1, np.nan, 1], np.float32))
+    with pytest.raises(ValueError, match="fit got validation targets that are not finite"):
+        fit(
+            make(output_dim=1, task="regress"),
+            Cases(cases.series, np.ones(4, np.float32)),
+            wrong,
+            TrainingConfig(steps=1),
+        )
+
+
+def test_patience_counts_from_the_best_look_also_if_the_last_weights_are_kept():
+    """With monitor="last" the score that is kept is the last one, which a poor look must not make easy to improve on."""
+    epochs = [Epoch(step, 1.0, {"accuracy": score}, 0.0, 0.0) for step, score in enumerate((0.9, 0.5, 0.6, 0.7), 1)]
+    config = TrainingConfig(monitor="last", patience=3)
+    model = make()
+    state = TrainState.start(model, config.knobs())
+    progress = Progress(state, model, -math.inf, 0, 0, False, ())
+    for epoch in epochs:
+        progress = loop._judged(progress, state, model, epoch, config)
+    assert (progress.stale, progress.over, progress.score, progress.best_step) == (3, True, 0.7, 4)
+    with pytest.raises(FloatingPointError, match="By step 5 the outputs for the validation cases are not numbers"):
+        loop._judged(progress, state, model, Epoch(5, 1.0, {"mse": math.nan}, 0.0, 0.0), config)

@@ -44,6 +44,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "s5": {"cell": "S5"} | _LINEAR,
     "linoss-im": {"cell": "LinOSS", "cell_options": {"discretisation": "im"}} | _LINEAR,
     "linoss-imex": {"cell": "LinOSS", "cell_options": {"discretisation": "imex"}} | _LINEAR,
+    "linoss-damped": {"cell": "LinOSS", "cell_options": {"discretisation": "damped"}} | _LINEAR,
     "s6": {"cell": "S6"} | _SELECTIVE,
     "mamba": {"cell": "Mamba"} | _SELECTIVE,
     "s4d": {"cell": "S4D"} | _LINEAR,

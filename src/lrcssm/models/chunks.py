@@ -1,10 +1,11 @@
 """A long sequence in chunks of time: each goes through all blocks before the next one starts.
 
-Where a whole sequence would not fit, only the states of the blocks and what the pool knows are kept between two chunks;
-everything else is computed again in the backward pass, while it is in the cache. So the memory of training grows with the
-length over the chunk.
+Only the states of the blocks and what the pool knows go from one chunk to the next. For the backward pass the states of all
+steps are kept as well, unless they are too many; everything else is computed again while it is in the cache. So the memory
+of training grows with the length times the states, or with the length over the chunk.
 """
 
+import functools
 import math
 from typing import Any, Literal
 
@@ -16,10 +17,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..engine import Auto, Sharded, Solution, Solver
 from ..engine.system import chunk_length, scan_chunks
 from .block import Passed
+from .recompute import kept
 
-# Numbers between two layers: from the first on a sequence is taken in chunks; and if there are as many as the second
-# between all layers together, those inside the layers are computed twice.
-LONG, VERY_LONG = 2**25, 2**26
+# From so many numbers between two layers on a sequence is taken in chunks, each of about so many numbers. Training takes
+# some 100 times the memory of one such array; both smaller and larger chunks take longer. Measured at batch 1 and 4.
+LONG, CHUNK = 2**23, 2**18
 
 
 def choose_chunk(
@@ -28,6 +30,7 @@ def choose_chunk(
     chunk: int | Literal["auto"] | None,
     training: bool,
     solver: Solver = Auto(),
+    name: str = "chunk",
 ) -> int | None:
     """How many steps to take at a time; `None` for all at once.
 
@@ -38,25 +41,44 @@ def choose_chunk(
     - `chunk`: as the user gave it.
     - `training`: whether a batch norm would have to see all steps.
     - `solver`: of the recurrences.
+    - `name`: how the user gave it.
     """
     length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.width
     reason = needs_all_steps(model, training)
-    if isinstance(solver, Sharded):
+    if isinstance(solver, Sharded) and solver.mesh.shape[solver.sequence] > 1:
         reason = "is to be solved over many devices, each of which has its own part of time"
     if chunk is None or (chunk == "auto" and (reason is not None or length * each < LONG)):
         return None
     if reason is not None:
-        raise ValueError(f"The model got chunk={chunk}, but it {reason}; give chunk=None.")
+        raise ValueError(f"The model got {name}={chunk}, but it {reason}; give {name}=None.")
     if chunk == "auto":
-        chunk = chunk_length(length, each)
-    if chunk < 1:
-        raise ValueError(f'The model got chunk={chunk}; give a whole number of at least 1, "auto" or None.')
+        chunk = chunk_length(length, each, CHUNK)
+    if not isinstance(chunk, int) or chunk < 1:
+        raise ValueError(f'The model got {name}={chunk!r}; give a whole number of at least 1, "auto" or None.')
     return None if chunk >= length else chunk
 
 
-def very_long(model: Any, x: Float[Array, "time *batch features"]) -> bool:
-    """Whether what is inside the blocks should not be kept for the backward pass."""
-    return math.prod(x.shape[:-1]) * model.config.width * len(model.blocks) >= VERY_LONG
+def choose_pieces(
+    model: Any,
+    x: Float[Array, "time *batch features"],
+    truncate: int,
+    chunk: int | None,
+    training: bool,
+    solver: Solver,
+) -> int | None:
+    """How many steps to take at a time where gradients end after `truncate`, of which that is a divisor.
+
+    **Arguments:**
+
+    - `chunk`: what `choose_chunk` has chosen.
+    """
+    if not isinstance(truncate, int) or truncate < 1:
+        raise ValueError(f"The model got truncate={truncate!r}; give a whole number of at least 1, or None.")
+    if choose_chunk(model, x, truncate, training, solver, name="truncate") is None:  # the sequence is not longer
+        return chunk
+    if chunk is None or chunk >= truncate:
+        return truncate
+    return max(size for size in range(1, chunk + 1) if truncate % size == 0)
 
 
 def needs_all_steps(model: Any, training: bool) -> str | None:
@@ -79,13 +101,11 @@ def run_chunks(
     keys: tuple[PRNGKeyArray | None, ...],
     solver: Solver,
     throw: bool,
-    again: bool,
-    cut: bool,
+    cut: int | None,
 ) -> tuple[Float[Array, "*out"], tuple[Passed, ...]]:
     """What `SequenceModel.stack` and its head give, a chunk at a time.
 
-    `again`: compute what is inside a chunk again in the backward pass, and keep nothing of it. `cut`: let no gradient go
-    through the states from one chunk to the one before it.
+    `cut`: let no gradient go through the states to the chunk before, after each so many chunks.
 
     The solution of a block holds its last state alone, and the worst status, iterations and residual of all chunks.
     """
@@ -97,22 +117,22 @@ def run_chunks(
     none = jnp.zeros(batch, jnp.int32)
     verdict = (none, none, jnp.zeros(batch, x.dtype))
 
+    @functools.partial(jax.checkpoint, prevent_cse=False, policy=kept(model.blocks, x))
     def run(carry, part):
-        states, known, verdicts = carry
-        if cut:
-            states = lax.stop_gradient(states)
+        number, states, known, verdicts = carry
+        if cut is not None:
+            end = number % cut == 0
+            states = jax.tree.map(lambda state: jnp.where(end, lax.stop_gradient(state), state), states)
         x, dt, mask = part
         h, passed = model.stack(x, states, dt, mask, keys=keys, solver=solver, throw=throw)
         verdicts = tuple(map(_worst, verdicts, passed))
         states = tuple(left.state for left in passed)
         if model.pool is None:
-            return (states, known, verdicts), model.head(h)
-        return (states, model.look(known, h, mask), verdicts), None
+            return (number + 1, states, known, verdicts), model.head(h)
+        return (number + 1, states, model.look(known, h, mask), verdicts), None
 
-    carry = (begin, model.unseen(batch), (verdict,) * len(model.blocks))
-    if again:
-        run = jax.checkpoint(run, prevent_cse=False)
-    (states, known, verdicts), outputs = scan_chunks(run, carry, (x, dt, mask), chunk)
+    carry = (jnp.zeros((), jnp.int32), begin, model.unseen(batch), (verdict,) * len(model.blocks))
+    (_, states, known, verdicts), outputs = scan_chunks(run, carry, (x, dt, mask), chunk)
     passed = tuple(
         Passed(state, _solution(state, verdict, solver), None) for state, verdict in zip(states, verdicts, strict=True)
     )

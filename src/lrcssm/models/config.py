@@ -52,7 +52,7 @@ class ModelConfig:
         start to its end) or `"both"`; `univariate`, of each channel together with time instead of all channels
         together.
     - `differences`: first differences of all channels as more channels.
-    - `time`: the time since the start, from 0 to 1, as one more channel.
+    - `time`: the share of the sequence's time that has passed, from 0 to below 1, as one more channel.
     - `standardise`: `"channel"`, by the mean and scale of each channel in the training data
         (`SequenceModel.with_statistics`); `"case"`, by those of each sequence; or `"none"`.
     - `layout`: `"pre-norm"`, h + mixer(cell(norm(h))); `"post-norm"`, norm(h + mixer(cell(h))); `"plain"`,

@@ -47,17 +47,21 @@ class Features(eqx.Module):
         inputs: Float[Array, "time *batch channels"],
         dt: Any,
         mask: Bool[Array, "time *batch"] | None,
-        before: Float[Array, "*batch channels"] | None,
+        before: tuple[Float[Array, "*batch channels"], Bool[Array, "*batch"]] | None,
     ) -> tuple[Float[Array, "steps *batch features"], Any, Bool[Array, "steps *batch"] | None]:
-        """`before` is the sample before the first one, for the differences; without it the first difference is 0."""
-        x = self.scaled(masked(inputs, mask), mask)
+        """`before` is the sample before the first one, for the differences, and whether it was valid; where there is none the
+        first difference is 0."""
+        inputs = masked(inputs, mask)
+        x = self.scaled(inputs, mask)
         parts = [x]
         if self.differences:
-            first = x[:1] if before is None else self.scaled(before[None], None)
-            parts.append(self._differences(jnp.diff(x, axis=0, prepend=first), _both(mask, first=before is None)))
+            first = x[:1]
+            if before is not None:
+                last, valid = before
+                first = self.scaled(jnp.where(valid[..., None], last, inputs[0])[None], None)
+            parts.append(self._differences(jnp.diff(x, axis=0, prepend=first), _both(mask)))
         if self.time:
-            share = jnp.arange(x.shape[0], dtype=x.dtype) / x.shape[0]
-            parts.append(jnp.broadcast_to(share.reshape(-1, *(1,) * (x.ndim - 1)), (*x.shape[:-1], 1)))
+            parts.append(_share(x, dt, mask)[..., None])
         x = masked(jnp.concatenate(parts, -1), mask)
         if self.signature:
             return self._signatures(x, dt, mask, **dict(self.signature))
@@ -122,14 +126,25 @@ class Features(eqx.Module):
         return jnp.any(mask.reshape(-1, self.patch, *mask.shape[1:]), 1)
 
 
+def _share(x, dt, mask):
+    """How much of a sequence's time has passed at each valid step since the first: from 0 to below 1, as i/T for T steps of
+    equal length. What is not valid does not count."""
+    if mask is None and (dt is None or jnp.ndim(dt) == 0):
+        share = jnp.arange(x.shape[0], dtype=x.dtype) / x.shape[0]
+        return jnp.broadcast_to(share.reshape(-1, *(1,) * (x.ndim - 2)), x.shape[:-1])
+    time = jnp.broadcast_to(jnp.asarray(1 if dt is None else dt, x.dtype), x.shape[:-1])
+    time = time if mask is None else jnp.where(mask, time, 0)
+    passed = jnp.cumsum(time, 0)
+    first = passed[:1] if mask is None else jnp.min(jnp.where(mask, passed, jnp.inf), 0, keepdims=True)
+    total = passed[-1:]
+    return jnp.where(total > 0, (passed - first) / jnp.where(total > 0, total, 1), 0)
+
+
 def _pad(x, multiple):
     extra = -x.shape[0] % multiple
     return jnp.pad(x, ((0, extra), *((0, 0),) * (x.ndim - 1))) if extra else x
 
 
-def _both(mask, first):
-    """Whether a step and the one before it are valid."""
-    if mask is None:
-        return None
-    edge = mask[:1] if first else jnp.ones_like(mask[:1])
-    return mask & jnp.concatenate([edge, mask[:-1]])
+def _both(mask):
+    """Whether a step and the one before it are valid, if it is among these."""
+    return None if mask is None else mask & jnp.concatenate([mask[:1], mask[:-1]])

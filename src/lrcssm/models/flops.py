@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from .layers import MLP
 from .sequence import SequenceModel
@@ -39,12 +40,9 @@ def flops_per_step(model: SequenceModel) -> Flops:
         head = head.first if isinstance(head, MLP) and model.config.pool == "logits" else None
     seen = (model.encoder, model.blocks, None if model.pool is None else model.pool.score, head)
     weights = [leaf for leaf in jax.tree.leaves(eqx.filter(seen, eqx.is_inexact_array)) if leaf.ndim == 2]
-    forward = 2.0 * sum(leaf.size * (4 if jax.numpy.iscomplexobj(leaf) else 1) for leaf in weights)
-    # Nobody asks for the derivative with respect to the data.
-    first = model.encoder if model.encoder is not None else None
-    data = 0.0
-    if first is not None:
-        matrix = first.first.weight if isinstance(first, MLP) else first.weight
-        data = 2.0 * matrix.size
-    training = 3 * forward - data
+    forward = 2.0 * sum(leaf.size * (4 if jnp.iscomplexobj(leaf) else 1) for leaf in weights)
+    training = 3 * forward
+    if model.encoder is not None:  # nobody asks for the derivative with respect to the data
+        first = model.encoder.first if isinstance(model.encoder, MLP) else model.encoder
+        training -= 2.0 * first.weight.size
     return Flops(forward, training, training / (model.config.width * model.config.depth))

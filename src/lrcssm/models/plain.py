@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from ..engine import Solver
 from ..engine.system import update
 from .time import Outcome, Recurrent
+from .time.base import first_state
 
 T = TypeVar("T")
 
@@ -36,9 +37,7 @@ class Plain(Recurrent):
     ) -> Outcome:
         del key, solver, throw
         cell, batch = self.cell, inputs.shape[1:-1]
-        if state is None:
-            first = cell.initial_state()
-            state = jnp.broadcast_to(first, (*batch, *first.shape))
+        state = first_state(cell, state, batch)
         if dt is not None:
             dt = jnp.asarray(dt, jnp.finfo(state.dtype).dtype)
         if mask is not None:

@@ -11,12 +11,14 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..cells.base import parameter_count as count_numbers
 from ..engine import Auto, Solver
+from ..engine.solve import check_solution, is_traced
 from .block import Block, Passed
-from .chunks import choose_chunk, run_chunks, very_long
+from .chunks import choose_chunk, choose_pieces, run_chunks
 from .config import ModelConfig
 from .features import Features
-from .layers import MLP, Linear, in_its_precision, normalise
-from .pool import Pool, last_valid
+from .layers import MLP, Linear, in_its_precision, masked, normalise
+from .pool import Pool
+from .recompute import alike, run_again, very_long
 from .step import StepState, start, step
 
 if TYPE_CHECKING:
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
 
 
 class ModelState(eqx.Module):
-    """What a model remembers of a sequence: the state of each block, and the last sample if it takes differences."""
+    """What a model remembers of a sequence: the state of each block, and the sample of the last step, and whether that step was
+    valid, if it takes differences."""
 
     blocks: tuple[Any, ...]
     last: Float[Array, "*batch channels"] | None
+    valid: Bool[Array, "*batch"] | None
 
 
 class SequenceModel(eqx.Module):
@@ -104,10 +108,10 @@ class SequenceModel(eqx.Module):
         - `key`: for dropout; without it there is none.
         - `solver`, `throw`: as for `lrcssm.solve`.
         - `chunk`: how many steps (after patching) go through all blocks before the next ones. `"auto"` does that for long
-            inputs, `None` never. Of a very long input, what is inside a chunk is computed again in the backward pass, so
-            that memory grows with the length over the chunk. Outputs and gradients are the same to rounding. A model that
-            has to see all steps at once (one that is bidirectional, say) cannot: of a very long input `"auto"` then keeps
-            what is between its blocks, and computes what is inside them again.
+            inputs, `None` never. All but the states is computed again in the backward pass, and if these are very many
+            they are too, so that memory grows with the length over the chunk. Outputs and gradients are the same to
+            rounding. A model that has to see all steps at once (one that is bidirectional, say) cannot: of a very long
+            input `"auto"` then keeps what is between its blocks, and computes what is inside them again.
         - `truncate`: a chunk as well, but gradients go no further back than to its beginning (truncated back-propagation
             through time); outputs are the same.
 
@@ -136,22 +140,32 @@ class SequenceModel(eqx.Module):
     ) -> tuple[Float[Array, "*out"], ModelState, tuple[Passed, ...]]:
         """As a call, with what each block leaves behind as well: its `solution`, and its `norm` gone on."""
         self._check(inputs, state)
-        before = None if state is None else state.last
+        before = None if state is None or state.last is None or state.valid is None else (state.last, state.valid)
         x, dt, valid = self.features(inputs, dt, mask, before)
         keys = (None,) * len(self.blocks) if key is None else tuple(jax.random.split(key, len(self.blocks)))
         states = (None,) * len(self.blocks) if state is None else state.blocks
-        how: dict[str, Any] = {"keys": keys, "solver": solver, "throw": throw}
-        wanted = chunk if truncate is None else truncate
-        size = choose_chunk(self, x, wanted, training=key is not None, solver=solver)
-        again = very_long(self, x)
+        traced = is_traced((self, x, states, dt, valid))
+        how: dict[str, Any] = {"keys": keys, "solver": solver, "throw": throw and traced}
+        training, cut = key is not None, None
+        size = choose_chunk(self, x, chunk, training, solver)
+        if truncate is not None:
+            size = choose_pieces(self, x, truncate, size, training, solver)
+            cut = None if size is None or x.shape[0] <= truncate else truncate // size
         if size is None:
-            h, passed = self.stack(x, states, dt, valid, again=chunk == "auto" and again, **how)
+            h, passed = self.stack(x, states, dt, valid, again=chunk == "auto" and very_long(self, x), **how)
             known = self.unseen(x.shape[1:-1])
             outputs = self.head(h) if known is None else self.conclude(self.look(known, h, valid))
         else:
-            outputs, passed = run_chunks(self, x, states, dt, valid, size, again=again, cut=truncate is not None, **how)
-        last = last_valid(inputs, mask) if self.config.differences else None
-        return self._scaled(outputs), ModelState(tuple(left.state for left in passed), last), passed
+            outputs, passed = run_chunks(self, x, states, dt, valid, size, cut=cut, **how)
+        if throw and not traced:  # inside a loop a solve cannot say it in a sentence
+            for left in passed:
+                if left.solution is not None:
+                    check_solution(left.solution)
+        last = seen = None
+        if self.config.differences:
+            last = masked(inputs, mask)[-1]
+            seen = jnp.ones(last.shape[:-1], bool) if mask is None else mask[-1]
+        return self._scaled(outputs), ModelState(tuple(left.state for left in passed), last, seen), passed
 
     @in_its_precision
     def step(
@@ -189,6 +203,11 @@ class SequenceModel(eqx.Module):
             raise ValueError(
                 f"The model got a sample of shape {sample.shape}; expected (..., {wanted}), one time step."
             )
+        if state is not None and not isinstance(state, StepState):
+            raise TypeError(
+                f"step got a state of the kind {type(state).__name__}; give what step gave for the sample before. To begin "
+                "with a past, step through it."
+            )
         state = start(self, sample.shape[:-1]) if state is None else state
         outputs, state = step(self, sample, state, dt)
         return self._scaled(outputs), state
@@ -211,14 +230,17 @@ class SequenceModel(eqx.Module):
         throw: bool,
         again: bool = False,
     ) -> tuple[Float[Array, "time *batch width"], tuple[Passed, ...]]:
-        """Encoder and blocks, over some steps of what `features` gives. `again`: keep nothing of what is inside a block for
-        the backward pass, but compute it again."""
+        """Encoder and blocks, over some steps of what `features` gives. `again`: keep nothing but states of what is inside a
+        block for the backward pass, and compute it again."""
         h = x if self.encoder is None else self.encoder(x)
+        how: dict[str, Any] = {"dt": dt, "mask": mask, "solver": solver, "throw": throw}
         passed = []
-        for block, state, key in zip(self.blocks, states, keys, strict=True):
-            call = eqx.filter_checkpoint(block) if again else block
-            h, left = call(h, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw)
-            passed.append(left)
+        if again and alike(self.blocks, h.shape[-1]):
+            h, passed = run_again(self.blocks, h, states, keys, **how)
+        else:
+            for block, state, key in zip(self.blocks, states, keys, strict=True):
+                h, left = block(h, state=state, key=key, **how)
+                passed.append(left)
         if self.config.layout == "pre-norm" and self.config.final_norm:
             h = normalise(h)
         return h, tuple(passed)
@@ -262,6 +284,11 @@ class SequenceModel(eqx.Module):
             raise ValueError(
                 f"The model got inputs of shape {inputs.shape}; expected (time, ..., {wanted}): time first, "
                 f"{wanted} channels last."
+            )
+        if state is not None and not isinstance(state, ModelState):
+            raise TypeError(
+                f"The model got a state of the kind {type(state).__name__}; a call takes what another call gave. What step gave "
+                "is for step."
             )
         what = self.whole()
         if state is not None and what is not None:

@@ -59,6 +59,7 @@ def step(
     model: "SequenceModel", sample: Float[Array, "*batch channels"], state: StepState, dt: Any
 ) -> tuple[Float[Array, "*batch outputs"], StepState]:
     """The output after one more sample, not yet in the units of the targets, and the state after it."""
+    sample = jnp.asarray(sample, model.target_mean.dtype)
     if dt is not None:
         dt = jnp.broadcast_to(jnp.asarray(dt, sample.dtype), sample.shape[:-1])
     if state.waiting is None:
@@ -82,7 +83,7 @@ def _advance(model, samples, dt, state: StepState):
     """Takes the samples of one step of the blocks through the model; `dt` is that of this step."""
     before = None
     if state.begun is not None and state.last is not None:
-        before = jnp.where(state.begun, state.last, samples[0])
+        before = state.last, jnp.broadcast_to(state.begun, state.last.shape[:-1])
     x, _, _ = model.features(samples, None, None, before)
     keys = (None,) * len(model.blocks)
     h, passed = plain(model).stack(x, state.blocks, dt, None, keys=keys, solver=Sequential(), throw=False)

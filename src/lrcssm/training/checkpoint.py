@@ -21,11 +21,13 @@ import numpy as np
 from ..data import Cases
 from ..engine import Solver
 from ..files import FileError, named_leaves, read_arrays, write_arrays
-from ..models import SequenceModel
+from ..models import ModelConfig, SequenceModel
 from .config import TrainingConfig
 
 LEAST_SECONDS = 1.0
 """The least time between two writings: small models are looked at many times a second."""
+MOST_SECONDS = 60.0
+"""The most: where it takes long from one look at the validation data to the next, there is a checkpoint in between."""
 
 
 class CheckpointError(ValueError):
@@ -45,6 +47,8 @@ class Checkpoint:
     path: str | os.PathLike[str]
     run: dict[str, Any]
     written: float = -np.inf
+    begun: float = dataclasses.field(default_factory=time.monotonic)
+    damaged: bool = False
 
     @property
     def previous(self) -> pathlib.Path:
@@ -52,20 +56,29 @@ class Checkpoint:
         path = pathlib.Path(self.path)
         return path.with_name(path.name + ".previous")
 
+    def overdue(self) -> bool:
+        """Whether the last one, or the start, is so long ago that another should not wait for the next look."""
+        return time.monotonic() - max(self.written, self.begun) > MOST_SECONDS
+
     def write(self, progress: Any, *, final: bool) -> None:
         """Writes the progress, unless that was done a moment ago and this is not the end."""
         now = time.monotonic()
         if not final and now - self.written < LEAST_SECONDS:
             return
         facts = {
-            name: getattr(progress, name) for name in ("score", "best_step", "stale", "over")
-        } | {"history": [epoch.to_dict() for epoch in progress.history]}  # fmt: skip
+            name: getattr(progress, name) for name in ("best_step", "stale", "over", "seconds", "since")
+        } | {
+            "history": [epoch.to_dict() for epoch in progress.history],
+            "score": progress.score if progress.history else None,  # JSON knows no infinity
+        }  # fmt: skip
         path = pathlib.Path(self.path)
-        if path.exists():
-            os.replace(path, self.previous)
         arrays = {name: np.asarray(leaf) for name, leaf in named_leaves((progress.state, progress.best)).items()}
-        write_arrays(path, {"kind": "checkpoint", "run": self.run, "facts": facts}, arrays)
-        self.written = now
+        following = path.with_name(path.name + ".next")
+        write_arrays(following, {"kind": "checkpoint", "run": self.run, "facts": facts}, arrays)
+        if path.exists() and not self.damaged:
+            os.replace(path, self.previous)
+        os.replace(following, path)
+        self.written, self.damaged = now, False
 
     def read(self, empty: Any) -> tuple[Any, dict[str, Any]] | None:
         """The progress that was written last, in the shape of `empty`, and its facts; `None` if there is none."""
@@ -79,6 +92,7 @@ class Checkpoint:
                 found = self._filled(path, empty, arrays), header["facts"]
             except (FileError, KeyError, TypeError) as error:
                 complaints.append(str(error))
+                self.damaged = True
                 continue
             if complaints:
                 warnings.warn(f"{complaints[0]} The checkpoint before it, {path}, is used instead.", stacklevel=3)
@@ -99,11 +113,18 @@ class Checkpoint:
 
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
         for name, mine in self.run.items():
-            if other.get(name) != mine:
+            theirs = other.get(name)
+            if isinstance(theirs, dict) and name in _KINDS:
+                # What had no such option yet did as the option does if it is not given.
+                theirs = {field.name: field.default for field in dataclasses.fields(_KINDS[name])} | theirs
+            if theirs != mine:
                 raise CheckpointError(
-                    f"{path} belongs to another run: its {name} is {_short(other.get(name), mine)}; give the same again "
+                    f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
                     "to go on with it, or another folder to start anew."
                 )
+
+
+_KINDS = {"model": ModelConfig, "training": TrainingConfig}
 
 
 def identity(

@@ -28,6 +28,8 @@ class TrainingConfig:
         `"loss"` (log-loss, or the mean squared error); `"last"` keeps the last weights, which with averaged weights and a
         falling learning rate is often better than the choice of a small validation part.
     - `check_every`: steps between two looks at the validation data.
+    - `chunk`: steps (after patching) that go through all blocks at a time; `None` leaves it to the model, which takes a
+        long sequence in chunks. Results are the same to rounding; smaller chunks take less memory.
     - `truncate`: let gradients go no further back than this many steps (after patching); `None` for all the way.
     - `patience`: looks without improvement after which to stop; `None` for never.
     - `seed`: of the order of the data and of dropout.
@@ -46,6 +48,7 @@ class TrainingConfig:
     monitor: Literal["score", "loss", "last"] = "score"
     check_every: int = 50
     patience: int | None = None
+    chunk: int | None = None
     truncate: int | None = None
     seed: int = 0
 
@@ -54,7 +57,7 @@ class TrainingConfig:
             "steps",
             "batch",
             "check_every",
-            *(n for n in ("patience", "truncate") if getattr(self, n) is not None),
+            *(n for n in ("patience", "chunk", "truncate") if getattr(self, n) is not None),
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:

@@ -48,8 +48,8 @@ def everywhere(tree: Any, mesh: Mesh) -> Any:
         if not eqx.is_array(array):
             return array
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(_placed(jax.random.key_data(array), mesh, ()))
-        return _placed(array, mesh, ())
+            return jax.random.wrap_key_data(_placed(jax.random.key_data(array), mesh))
+        return _placed(array, mesh)
 
     return jax.tree.map(placed, tree)
 
@@ -64,7 +64,10 @@ def keep_everywhere(tree: Any, solver: Solver) -> Any:
 
 def divisible(size: int, solver: Solver) -> int:
     """The next size of a batch that the devices can share evenly."""
-    return size if not isinstance(solver, Sharded) else -(-size // solver.mesh.shape[BATCH]) * solver.mesh.shape[BATCH]
+    if not isinstance(solver, Sharded):
+        return size
+    shares = solver.mesh.shape.get(solver.batch, 1)
+    return -(-size // shares) * shares
 
 
 def spread(batch: tuple[Any, ...], solver: Solver) -> tuple[Any, ...]:
@@ -74,14 +77,19 @@ def spread(batch: tuple[Any, ...], solver: Solver) -> tuple[Any, ...]:
     length, cases = batch[0].shape[:2]
     moving = [array is not None and array.shape[:2] == (length, cases) for array in batch[:4]] + [False]
     return tuple(
-        array if array is None else _placed(array, solver.mesh, (SEQUENCE, BATCH) if stepwise else (BATCH,))
+        array
+        if array is None
+        else _placed(array, solver.mesh, *((solver.sequence, solver.batch) if stepwise else (solver.batch,)))
         for array, stepwise in zip(batch, moving[: len(batch)], strict=True)
     )
 
 
-def _placed(array: Any, mesh: Mesh, axes: tuple[str, ...]) -> jax.Array:
+def _placed(array: Any, mesh: Mesh, *axes: str) -> jax.Array:
     # What does not divide stays whole; the recurrences take care of themselves.
-    spec = [axis if array.shape[i] % mesh.shape[axis] == 0 else None for i, axis in enumerate(axes)]
+    spec = [
+        name if name in mesh.shape and size % mesh.shape[name] == 0 else None
+        for name, size in zip(axes, array.shape, strict=False)
+    ]
     array = np.asarray(array)
     return jax.make_array_from_callback(array.shape, NamedSharding(mesh, PartitionSpec(*spec)), lambda at: array[at])
 

@@ -22,6 +22,7 @@ from jax.sharding import Mesh
 from ..data.cases import Cases, arrange
 from ..engine import Auto, Sharded, Solver, Status
 from ..models import SequenceModel
+from ..models.chunks import needs_all_steps
 from .checkpoint import Checkpoint, identity
 from .config import TrainingConfig
 from .devices import divisible, everywhere, local, spread
@@ -66,7 +67,8 @@ class Fitted:
 
 
 class Progress(eqx.Module):
-    """Everything that a run changes: what a checkpoint holds."""
+    """Everything that a run changes: what a checkpoint holds. `since` is what the steps after the last look told: loss,
+    iterations of each layer and status; `seconds` how long all of them took."""
 
     state: TrainState
     best: SequenceModel
@@ -75,6 +77,8 @@ class Progress(eqx.Module):
     stale: int = eqx.field(static=True)
     over: bool = eqx.field(static=True)
     history: tuple[Epoch, ...] = eqx.field(static=True)
+    since: tuple[Any, ...] = eqx.field(static=True, default=())
+    seconds: float = eqx.field(static=True, default=0.0)
 
 
 def fit(
@@ -125,6 +129,10 @@ def fit(
     A `Fitted`: the model with the best validation score (see `TrainingConfig`).
     """
     _check(model, train, validation)
+    for name in ("truncate", "chunk"):
+        value = getattr(config, name)
+        if value is not None and (reason := needs_all_steps(model, training=True)) is not None:
+            raise ValueError(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
     if isinstance(solver, Sharded):
         raise ValueError(
             "fit got a solver for many devices; give their mesh as mesh=, and how each of them solves its part."
@@ -139,24 +147,41 @@ def fit(
             progress = _restored(store, progress)
     if mesh is not None:
         solver = Sharded(mesh, solver)
-        progress, knobs, key = everywhere((progress, knobs, key), mesh)
-    state, start = progress.state, time.perf_counter()
-    before = progress.history[-1].seconds if progress.history else 0.0
-    running, iterations, statuses = [], [], []
+        progress, knobs, key = everywhere((progress, knobs, key), solver.mesh)
+    state, start = progress.state, time.perf_counter() - progress.seconds
+    number = model.target_mean.dtype
+    since = [
+        [jnp.asarray(loss, number), jnp.asarray(counts, number), jnp.asarray(status, jnp.int32)]
+        for loss, counts, status in progress.since
+    ]
     first = int(state.step) + 1
+
+    def keep() -> None:
+        """Writes what there is between two looks; not if an interrupt came in the middle of a step."""
+        begun = progress.history[-1].step if progress.history else 0
+        if store is not None and jax.process_index() == 0 and int(state.step) == begun + len(since):
+            told = tuple((float(loss), tuple(counts.tolist()), int(status)) for loss, counts, status in since)
+            seconds = time.perf_counter() - start
+            store.write(dataclasses.replace(progress, state=state, since=told, seconds=seconds), final=True)
+
     size = min(config.batch, len(train))
     order = _endless(train, size, divisible(size, solver), config.seed, first - 1)
     for now in range(first, config.steps + 1):
         if progress.over:
             break
         batch = spread(arrays_of(next(order), class_weights), solver)
-        state, value, counts, status = train_step(state, batch, knobs, key, solver, config.truncate)
-        running.append(value)
-        iterations.append(counts)
-        statuses.append(status)
-        tick(now)
+        state, *told = train_step(state, batch, knobs, key, solver, config.truncate, config.chunk)
+        since.append(told)
+        try:
+            tick(now)
+        except KeyboardInterrupt:
+            keep()
+            raise
         if now % config.check_every and now != config.steps:
+            if store is not None and store.overdue():
+                keep()
             continue
+        running, iterations, statuses = zip(*since, strict=True)
         loss, worst = float(jnp.mean(jnp.stack(running))), Status(int(jnp.max(jnp.stack(statuses))))
         if not worst.ok or not np.isfinite(loss):
             raise FloatingPointError(
@@ -165,12 +190,12 @@ def fit(
             )
         chosen = state.average if config.ema else state.model
         scores = {} if validation is None else evaluate(chosen, validation, solver=solver)
-        seconds = before + time.perf_counter() - start
+        seconds = time.perf_counter() - start
         epoch = Epoch(now, loss, scores, seconds, *mean_iterations(np.stack(iterations)))
-        running, iterations, statuses = [], [], []
+        since = []
         progress = _judged(progress, state, chosen, epoch, config)
         stop = bool(report(epoch)) or progress.over or now == config.steps
-        progress = dataclasses.replace(progress, over=stop)
+        progress = dataclasses.replace(progress, over=stop, seconds=seconds)
         if store is not None and jax.process_index() == 0:
             store.write(progress, final=stop)
     best = progress.best if mesh is None else local(progress.best)
@@ -186,13 +211,16 @@ def mean_iterations(counts: np.ndarray) -> tuple[float, tuple[float, ...]]:
 def _judged(progress: Progress, state, chosen, epoch: Epoch, config: TrainingConfig) -> Progress:
     """The progress after a look: is this model the best one, and is it time to stop?"""
     score = _score(epoch, config)
-    stale = 0 if score > progress.score else progress.stale + 1
+    if math.isnan(score):
+        raise FloatingPointError(f"By step {epoch.step} the outputs for the validation cases are not numbers.")
+    reached = max((_score(one, config) for one in progress.history), default=-math.inf)
+    stale = 0 if score > reached else progress.stale + 1
     history = (*progress.history, epoch)
     over = config.patience is not None and stale >= config.patience
     # Of equal scores the later one: it has seen more.
     if score >= progress.score or config.monitor == "last":
         return Progress(state, chosen, score, epoch.step, stale, over, history)
-    return dataclasses.replace(progress, state=state, stale=stale, over=over, history=history)
+    return dataclasses.replace(progress, state=state, stale=stale, over=over, history=history, since=())
 
 
 def _score(epoch: Epoch, config: TrainingConfig) -> float:
@@ -210,9 +238,10 @@ def _restored(store: Checkpoint, empty: Progress) -> Progress:
         return empty
     arrays, facts = found
     history = tuple(Epoch.from_dict(epoch) for epoch in facts["history"])
+    since = tuple((loss, tuple(counts), status) for loss, counts, status in facts.get("since", ()))
     return dataclasses.replace(
-        arrays, score=facts["score"], best_step=facts["best_step"], stale=facts["stale"], over=facts["over"],
-        history=history,
+        arrays, score=-math.inf if facts["score"] is None else facts["score"], best_step=facts["best_step"], stale=facts["stale"], over=facts["over"],
+        history=history, since=since, seconds=facts.get("seconds", history[-1].seconds if history else 0.0),
     )  # fmt: skip
 
 
@@ -224,11 +253,15 @@ def _check(model, train, validation):
             raise ValueError(f"fit got {name} cases without targets.")
         if cases.channels != model.config.input_dim:
             raise ValueError(f"fit got cases with {cases.channels} channels for a model of {model.config.input_dim}.")
-        if model.config.task == "classify" and np.max(cases.targets) >= model.config.output_dim:
-            raise ValueError(
-                f"fit got class {int(np.max(cases.targets))} for a model of {model.config.output_dim} classes, which are "
-                "counted from 0."
-            )
+        if model.config.task == "classify":
+            odd = [int(one) for one in (np.min(cases.targets), np.max(cases.targets))]
+            if odd[0] < 0 or odd[1] >= model.config.output_dim:
+                raise ValueError(
+                    f"fit got class {odd[0] if odd[0] < 0 else odd[1]} for a model of {model.config.output_dim} classes, "
+                    "which are counted from 0."
+                )
+        elif isinstance(cases.targets, np.ndarray) and not np.isfinite(cases.targets).all():
+            raise ValueError(f"fit got {name} targets that are not finite; leave these cases out.")
 
 
 def _endless(train: Cases, size: int, filled: int, seed: int, skip: int) -> Iterator[Any]:

@@ -36,6 +36,7 @@ def train_step(
     key: PRNGKeyArray,
     solver: Solver,
     truncate: int | None = None,
+    chunk: int | None = None,
 ) -> tuple[TrainState, Array, Array, Array]:
     """A batch's gradient and what Adam makes of it.
 
@@ -43,7 +44,7 @@ def train_step(
 
     - `state`: before the step.
     - `batch`: inputs, mask, dt, targets and weights.
-    - `knobs`, `key`, `solver`, `truncate`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
+    - `knobs`, `key`, `solver`, `truncate`, `chunk`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
 
     **Returns:**
 
@@ -58,7 +59,9 @@ def train_step(
     def total(learned):
         model = eqx.combine(learned, rest)
         # A solve that fails is found out at the next look: an error inside compiled code would cost every step.
-        outputs, _, passed = model.run(inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False, truncate=truncate)
+        outputs, _, passed = model.run(
+            inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False, truncate=truncate, chunk=chunk or "auto"
+        )
         each = losses(model, outputs, targets, mask, knobs.label_smoothing)
         solutions = [left.solution for left in passed if left.solution is not None]
         counts = jnp.asarray([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions], each.dtype)

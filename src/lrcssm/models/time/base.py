@@ -102,6 +102,12 @@ class Recurrent(TimeLayer):
         return Outcome(self.cell.read(solution.states, inputs), solution.final, solution)
 
 
+def first_state(cell: Cell, state: Array | None, batch: tuple[Any, ...]) -> Array:
+    """The state before the first step, for each sample: the given one, or the cell's own."""
+    state = cell.initial_state() if state is None else state
+    return jnp.broadcast_to(state, (*batch, state.shape[-1]))
+
+
 def _over_devices(cell, inputs, state, dt, mask, solver: Sharded, throw) -> Outcome:
     """`_in_pieces` on each of many devices, for its part of time."""
 
@@ -110,11 +116,15 @@ def _over_devices(cell, inputs, state, dt, mask, solver: Sharded, throw) -> Outc
         assert found.solution is not None
         return found.outputs, found.state, found.solution.status
 
-    first = cell.initial_state() if state is None else state
-    first = jnp.broadcast_to(first, (*inputs.shape[1:-1], first.shape[-1]))
-    outputs, last, status, iterations, residual = over_devices(run, cell, inputs, first, dt, mask, solver)
-    if throw:
-        outputs = guard(outputs, status, str(solver))
+    batch = inputs.shape[1:-1]
+    flat = lambda a: a.reshape(a.shape[0], -1, *a.shape[1 + len(batch) :])
+    dt = dt if dt is None or jnp.ndim(dt) == 0 else flat(dt)
+    mask = None if mask is None else flat(mask)
+    first = first_state(cell, state, batch)
+    found = over_devices(run, cell, flat(inputs), first.reshape(-1, first.shape[-1]), dt, mask, solver)
+    outputs = guard(found[0], found[2], str(solver)) if throw else found[0]
+    outputs = outputs.reshape(-1, *batch, outputs.shape[-1])
+    last, status, iterations, residual = (a.reshape(*batch, *a.shape[1:]) for a in found[1:])
     return Outcome(outputs, last, Solution(last[None], status, iterations, residual, str(solver)))
 
 
@@ -122,8 +132,7 @@ def _in_pieces(cell, inputs, state, dt, mask, solver, throw) -> Outcome:
     """For cells whose states are much larger than what is read from them: the states of one piece of time are read
     before the next one starts, and computed again in the backward pass, so that those of all steps are never there."""
     batch = inputs.shape[1:-1]
-    first = cell.initial_state() if state is None else state
-    first = jnp.broadcast_to(first, (*batch, first.shape[-1]))
+    first = first_state(cell, state, batch)
 
     @jax.checkpoint
     def run(carry, part):
