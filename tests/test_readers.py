@@ -189,6 +189,13 @@ def test_dimensions_with_different_times_share_them(tmp_path):
     assert found.times is not None and found.times[0].tolist() == [0, 0.5, 2] and found.task == "none"
 
 
+def test_equal_steps_are_remembered(tmp_path):
+    (tmp_path / "a.csv").write_text("time,a\n0,1\n0.1,2\n0.2,3\n")
+    found = read(tmp_path / "a.csv")
+    assert found.times is None and found.step == 0.1
+    np.testing.assert_allclose(found.with_times().times[0], [0, 0.1, 0.2])
+
+
 def test_equal_steps_need_no_times(tmp_path):
     (tmp_path / "a.csv").write_text(
         "id,timestamp,v\n" + "".join(f"{i},{10 * i + t / 10},{t}\n" for i in (1, 2) for t in range(5))
@@ -354,6 +361,40 @@ def test_a_folder_for_each_class(tmp_path):
     (tmp_path / "parts" / "train" / "2" / "0.csv").write_text("1\n2\n")
     with pytest.raises(FileError, match="channels"):
         read(tmp_path / "parts")
+
+
+def test_cases_keep_their_names(tmp_path):
+    """From a column of a file or from the names of files, of which 2 comes before 10."""
+    (tmp_path / "long.csv").write_text("id,time,a\nx7,0,1\nx7,1,2\nx3,0,3\n")
+    assert read(tmp_path / "long.csv").ids == ("x7", "x3")
+    (tmp_path / "wide.csv").write_text("case,label,0,1\np,up,1,2\nq,down,3,4\n")
+    assert read(tmp_path / "wide.csv").ids == ("p", "q")
+    for place in ("classes/down", "classes/up", "flat"):
+        (tmp_path / place).mkdir(parents=True)
+        for name in ("1.csv", "10.csv", "2.csv"):
+            (tmp_path / place / name).write_text(f"a,b\n1,{name[:-4]}\n3,4\n")
+    of_classes = read(tmp_path / "classes")
+    assert of_classes.ids == tuple(f"{label}/{k}.csv" for label in ("down", "up") for k in (1, 2, 10))
+    flat = read(tmp_path / "flat")
+    assert flat.ids == ("1.csv", "2.csv", "10.csv") and flat.targets is None and flat.channel_names == ("a", "b")
+    assert [one[0, 1] for one in flat.series] == [1, 2, 10]
+
+
+@pytest.mark.parametrize("task", [None, "classify", "regress"])
+def test_a_task_that_is_known_is_not_guessed(task, tmp_path):
+    (tmp_path / "few.csv").write_text("target,0,1\n1,1,2\n1,3,4\n2,5,6\n")
+    (tmp_path / "many.csv").write_text("target,0,1\n1,1,2\n2,3,4\n3,5,6\n")
+    assert read(tmp_path / "few.csv", task).task == (task or "classify")
+    assert read(tmp_path / "many.csv", task).task == (task or "regress")
+    for part, labels in {"train": "112", "test": "113"}.items():
+        text = "target,0,1\n" + "".join(f"{label},1,2\n" for label in labels)
+        (tmp_path / f"{part}.csv").write_text(text)
+    parts = {part: tmp_path / f"{part}.csv" for part in ("train", "test")}
+    if task == "regress":
+        np.testing.assert_array_equal(read_parts(parts, "both", task).targets, [1, 1, 2, 1, 1, 3])
+    else:
+        with pytest.raises(FileError, match="has the class '3', which"):
+            read_parts(parts, "both", task)
 
 
 def test_parts_must_agree(tmp_path):

@@ -103,9 +103,11 @@ def test_what_is_not_there(tmp_path):
     with pytest.raises(FileError, match="is empty"):
         read(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_bytes(b"1,2")
-    with pytest.raises(FileError, match=r"holds 'a\.csv', 'b\.csv'; expected"):
+    (tmp_path / "c.ts").write_bytes(b"")
+    with pytest.raises(FileError, match=r"holds 'a\.csv', 'b\.csv', 'c\.ts'; expected"):
         read(tmp_path)
     (tmp_path / "a.csv").unlink()
+    (tmp_path / "c.ts").unlink()
     assert len(read(tmp_path)) == 1
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("X.npy", b"\x93NUMPY")

@@ -16,6 +16,7 @@ from cases import distance, normal
 
 import lrcssm
 from lrcssm import cli
+from lrcssm.runs import stream
 
 INPUTS = np.asarray(normal(np.random.default_rng(0), (4, 3), jnp.float64))
 call = eqx.filter_jit(lambda model, inputs, dt=None: model(inputs, dt=dt, throw=False)[0])
@@ -143,3 +144,18 @@ def test_benchmark(capsys):
     assert cli.main(["benchmark", "stream", *words]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["streams"] for row in rows][:2] == [1, 3] and all(row["best_us"] <= row["p99_us"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    "line, says",
+    [
+        ('{"values": [1, 2, ' + "9" * 5000 + "]}", "this is no JSON"),
+        ('{"values": [1, 2, 3], "dt": ' + "9" * 400 + "}", "give a number"),
+        ('{"values": [1, 2, 3], "dt": true}', "give a number"),
+        ('{"values": [1, 2, ' + "9" * 400 + "]}", "is no finite number"),
+    ],
+    ids=range(4),
+)
+def test_numbers_of_too_many_digits(line, says):
+    with pytest.raises(stream.LineError, match=says):
+        stream.parse(line, 3)

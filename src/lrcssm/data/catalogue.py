@@ -48,7 +48,9 @@ def directory(given: str | os.PathLike[str] | None = None) -> pathlib.Path:
     return cache_folder() / "data"
 
 
-def load(source: str | os.PathLike[str], *, directory: str | os.PathLike[str] | None = None) -> Dataset:
+def load(
+    source: str | os.PathLike[str], *, directory: str | os.PathLike[str] | None = None, task: str | None = None
+) -> Dataset:
     """Reads a data set: one of this package, one of the data directory, or a file or folder of yours.
 
     ```python
@@ -65,6 +67,8 @@ def load(source: str | os.PathLike[str], *, directory: str | os.PathLike[str] | 
         `"adding:4000"`; a name in the data directory, for a file `NAME.npz`, `NAME.ts` and so on, a folder `NAME`, or
         `NAME_TRAIN.*` with `NAME_TEST.*`; or a path. Of the first two a file of the same name is reached by `./digits`.
     - `directory`: the data directory; `$LRCSSM_DATA` if not given, or a directory in the user's cache.
+    - `task`: `"classify"` or `"regress"` where a file leaves it open whether its whole numbers are classes; decided by
+        what they look like if not given.
     """
     from .readers import read
 
@@ -80,8 +84,15 @@ def load(source: str | os.PathLike[str], *, directory: str | os.PathLike[str] | 
         if not path.exists():
             hint = "it does not exist; give a file, a folder, or a name of lrcssm data list"
             raise FileNotFoundError(errno.ENOENT, hint, text)
-        return read(path)
-    return _from_directory(text, _directory(directory))
+        return read(path, task)
+    return _from_directory(text, _directory(directory), task)
+
+
+def from_anywhere(source: str) -> str:
+    """A source as it is found from any folder: a path from the root, a name as it is."""
+    named = source in BUILT_IN or source.partition(":")[0] in synthetic.KINDS
+    path = os.path.expanduser(source)
+    return source if named or not os.path.exists(path) else os.path.abspath(path)
 
 
 _directory = directory  # within `load` the name is that of an argument
@@ -146,7 +157,7 @@ def _found(place: pathlib.Path) -> dict[str, list[pathlib.Path]]:
     return {name: paths for name, paths in found.items() if name and name not in (*BUILT_IN, *synthetic.KINDS)}
 
 
-def _from_directory(name: str, place: pathlib.Path) -> Dataset:
+def _from_directory(name: str, place: pathlib.Path, task: str | None) -> Dataset:
     from .readers import read, read_parts
 
     found = _found(place)
@@ -169,14 +180,14 @@ def _from_directory(name: str, place: pathlib.Path) -> Dataset:
         chosen = min(whole, key=lambda path: -1 if path.is_dir() else SUFFIXES.index(_suffix(path)))
         if chosen.is_dir():
             archive.verify(chosen)
-        return dataclasses.replace(read(chosen), name=name)
+        return dataclasses.replace(read(chosen, task), name=name)
     formats = [_suffix(path) for path in paths]
     suffix = min(formats, key=lambda one: (-formats.count(one), SUFFIXES.index(one)))
     parts = {_stem(path.name).rpartition("_")[2].lower(): path for path in paths if _suffix(path) == suffix}
     if len(parts) == 2:
-        return dataclasses.replace(read_parts(parts, name), name=name)
+        return dataclasses.replace(read_parts(parts, name, task), name=name)
     ((part, path),) = parts.items()
-    dataset, word = read(path), "training" if part == "train" else "test"
+    dataset, word = read(path, task), "training" if part == "train" else "test"
     return dataclasses.replace(dataset, name=name, about=f"{dataset.about} Only the {word} part is here.".strip())
 
 

@@ -34,6 +34,8 @@ class Dataset:
     - `about`: one paragraph: where it is from, and the best score that is possible if that is known.
     - `index`, `total`: for a part of a data set that the paper's experiments used: which position each case has in the
         order that they permute, and how many there are in all; see `paper_parts`.
+    - `ids`: what the source calls each case, or `None` if it only counts them.
+    - `step`: how much of the source's time each step takes if all take the same; `None` where it has no times, or `times`.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Dataset:
     about: str = ""
     index: np.ndarray | None = None
     total: int | None = None
+    ids: tuple[str, ...] | None = None
+    step: float | None = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -61,6 +65,16 @@ class Dataset:
     def missing(self) -> int:
         """How many values are NaN."""
         return sum(int(np.isnan(one).sum()) for one in self.series)
+
+    def id_of(self, case: int) -> str | int:
+        """What the source calls a case, or its position."""
+        return int(case) if self.ids is None else self.ids[case]
+
+    def with_times(self) -> "Dataset":
+        """The same with `times` also where all steps take the same time, as long as the source says how long that is."""
+        if self.times is not None or self.step is None:
+            return self
+        return dataclasses.replace(self, times=tuple(self.step * np.arange(len(one)) for one in self.series))
 
     def cases(self, missing: str = "error", unit: float | None = None) -> Cases:
         """All of them, ready to be trained on; `missing` and `unit` are as for `Cases.of`."""

@@ -41,12 +41,18 @@ class ModelOptions:
     """The share of time that has passed as one more channel."""
     standardise: Annotated[Literal["none", "channel", "case"] | None, AS_PRESET] = None
     """Unit scale for each channel (over the training cases), for each case, or not at all."""
-    layout: Annotated[Literal["pre-norm", "post-norm", "plain", "released"] | None, AS_PRESET] = None
-    """Where a block's norms are."""
+    encoder: Annotated[Literal["mlp", "linear", "none"] | None, AS_PRESET] = None
+    """What each step goes through before the first block; "none" goes with --layout bare."""
+    layout: Annotated[Literal["pre-norm", "post-norm", "plain", "released", "bare"] | None, AS_PRESET] = None
+    """Where a block's norms are; "bare" is the cell and nothing else."""
     norm: Annotated[Literal["layer", "batch"] | None, AS_PRESET] = None
     """What they are over: the features of a step, or all steps of a batch."""
+    final_norm: YesNo = None
+    """Once more before the pool, for --layout pre-norm."""
     mixer: Annotated[Literal["mlp", "glu", "none"] | None, AS_PRESET] = None
     """What follows the cell in a block."""
+    activation: Annotated[Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] | None, AS_PRESET] = None
+    """The function in it."""
     pool: Annotated[Literal["mean", "last", "mean-max-std", "attention", "logits"] | None, AS_PRESET] = None
     """How a sequence becomes one vector."""
     dropout: Float = None
@@ -69,6 +75,8 @@ class TrainingOptions:
     """The largest learning rate."""
     schedule: Annotated[Literal["cosine", "constant"] | None, AS_PRESET] = None
     """How the learning rate goes on after its rise."""
+    warmup: Float = None
+    """The share of the steps in which the learning rate rises."""
     weight_decay: Float = None
     """Of AdamW; 0 is Adam."""
     clip: Float = None
@@ -85,6 +93,9 @@ class TrainingOptions:
     """Steps between two looks at the validation data."""
     patience: Int = None
     """Looks without improvement after which to stop."""
+    chunk: Int = None
+    """Steps that go through all blocks at a time: fewer take less memory, the result is the same to rounding. Chosen by
+    the length if not given."""
     truncate: Int = None
     """Steps after which gradients end on their way back (truncated back-propagation); all the way if not given."""
 
@@ -164,6 +175,9 @@ class Evaluate:
     """A run's folder or a model's file."""
     source: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[SOURCE]")] = None
     """A name, file or folder of data, all of whose cases are scored; the test cases of the run if not given."""
+    missing: Missing | None = None
+    """What to do with missing values: refuse them, skip their steps, or carry the last value forward; as in training if not
+    given."""
     solver: SolverName = "auto"
     """How the recurrences are solved."""
     data_dir: DataDir = None
@@ -189,6 +203,9 @@ class Predict:
     """Read samples from standard input instead, one in each line, as CSV or JSON, and answer each with a line of JSON."""
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """Write there instead of to standard output."""
+    missing: Missing | None = None
+    """What to do with missing values: refuse them, skip their steps, or carry the last value forward; as in training if not
+    given."""
     solver: SolverName = "auto"
     """How the recurrences are solved."""
     data_dir: DataDir = None

@@ -1,6 +1,7 @@
 """The devices of a run: of this process, or of several processes on one machine or many."""
 
 import contextlib
+import math
 import os
 import re
 import sys
@@ -20,23 +21,21 @@ SECONDS = 30
 def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> Mesh | None:
     """The devices that were asked for; `None` for this process' first one. Joins the other processes if there are any, so it
     has to come before anything else that JAX does."""
-    many = _join(options, environ)
-    if options.devices is None and not many:
+    shares = None if options.devices is None else _shares(options.devices)
+    many = _join(options, None if shares is None else math.prod(shares), environ)
+    if shares is None and not many:
         return None
-    batch, sequence = _shares(options.devices)
-    if options.devices is None:
-        batch, sequence = len(jax.devices()), 1
-    try:
-        if batch * sequence < len(jax.devices()) and many:
-            raise ValueError(f"there are {len(jax.devices())} in all processes together; use all of them.")
-        return make_mesh(batch, sequence)
-    except ValueError as error:
-        text = str(error).rstrip(".")
-        raise RunError(f"--devices {options.devices}: {text[text.find(';') + 1 :].strip()}.") from None
+    have = len(jax.devices())
+    batch, sequence = (have, 1) if shares is None else shares
+    if batch * sequence > have:
+        raise RunError(f"--devices {options.devices}: there are {have}.")
+    if batch * sequence < have and many:
+        raise RunError(f"--devices {options.devices}: there are {have} in all processes together; use all of them.")
+    return make_mesh(batch, sequence)
 
 
-def _join(options: DeviceOptions, environ: Mapping[str, str]) -> bool:
-    """Whether there are other processes; then they are known to each other after this call."""
+def _join(options: DeviceOptions, wanted: int | None, environ: Mapping[str, str]) -> bool:
+    """Whether there are other processes; then they are known to each other after this call. `wanted`: devices of all."""
     given = (options.coordinator, options.processes, options.process)
     slurm = "SLURM_JOB_ID" in environ and int(environ.get("SLURM_NTASKS", "1")) > 1
     if any(one is not None for one in given) and None in given:
@@ -44,15 +43,14 @@ def _join(options: DeviceOptions, environ: Mapping[str, str]) -> bool:
             "--coordinator, --processes and --process belong together: the address of the first process, as in "
             "localhost:9876, how many there are, and which of them this is, counted from 0."
         )
-    many = options.processes is not None or (slurm and options.devices is not None)
-    wanted = _shares(options.devices)
+    many = options.processes is not None or (slurm and wanted is not None)
     count = options.processes or (int(environ["SLURM_NTASKS"]) if many else 1)
-    if options.devices is not None and wanted[0] * wanted[1] % count:
-        raise RunError(f"--devices {options.devices} cannot be shared evenly by {count} processes.")
-    if options.devices is not None:
+    if wanted is not None:
+        if wanted % count:
+            raise RunError(f"--devices {options.devices} cannot be shared evenly by {count} processes.")
         # Of a processor there are as many devices as one asks for, if one asks before anything else.
         with contextlib.suppress(RuntimeError):
-            jax.config.update("jax_num_cpu_devices", wanted[0] * wanted[1] // count)
+            jax.config.update("jax_num_cpu_devices", wanted // count)
     if not many:
         return False
     if options.process is not None and not 0 <= options.process < count:
@@ -70,9 +68,7 @@ def _join(options: DeviceOptions, environ: Mapping[str, str]) -> bool:
     return True
 
 
-def _shares(devices: str | None) -> tuple[int, int]:
-    if devices is None:
-        return 1, 1
+def _shares(devices: str) -> tuple[int, int]:
     found = re.fullmatch(r"([1-9]\d*)(?:[x×]([1-9]\d*))?", devices)
     if found is None:
         raise RunError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..compilation import remember_compilations
 from ..data import Cases, Dataset, load as load_data
-from ..engine import DEER, ELK, Auto, Sequential, Solver
+from ..engine.solvers import SOLVERS
 from ..files import load_with_metadata
 from ..memory import keep_memory
 from ..models import SequenceModel
@@ -22,14 +22,16 @@ from ..training.metrics import log_softmax, scores
 from . import Evaluate, Predict
 from .folder import Folder, RunError, write_text
 from .intervals import bootstrap, wilson
+from .origin import original
 from .progress import finite
 
-SOLVERS: dict[str, Solver] = {"auto": Auto(), "sequential": Sequential(), "deer": DEER(), "elk": ELK()}
+PARTS = {"test": "test", "validation": "validation (there is no test part)"}
+"""What scores are of, for people."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A model and what else its file says: `classes` (or `None`), `missing`, `unit`, `data`."""
+    """A model and what else its file says: `classes` (or `None`), `missing`, `unit`, `data`, `channel_names`."""
 
     model: SequenceModel
     metadata: dict[str, Any]
@@ -39,16 +41,54 @@ class Trained:
         found = self.metadata.get("classes")
         return None if found is None else tuple(found)
 
-    def cases(self, data: Dataset) -> Cases:
-        """Data as this model takes it: its channels, its classes in its order, its unit of time."""
+    @property
+    def task(self) -> str:
+        return "regress" if self.classes is None else "classify"
+
+    def cases(self, data: Dataset, missing: str | None = None) -> Cases:
+        """Data as this model takes it: its channels and its classes in its order, its unit of time. Missing values are
+        dealt with as in training if `missing` does not say otherwise."""
+        if self.metadata.get("estimator", {}).get("class") == "LrcSSMForecaster":
+            raise RunError("The model is that of an LrcSSMForecaster, which forecasts only with LrcSSMForecaster.load.")
         channels = data.series[0].shape[1]
         if channels != self.model.config.input_dim:
             raise RunError(
                 f"{data.name} has {channels} channels, but the model was trained on {self.model.config.input_dim}; give "
                 "data with the same channels."
             )
-        renamed = dataclasses.replace(data, targets=self._targets(data), classes=self.classes)
-        return renamed.cases(self.metadata.get("missing", "error"), self.metadata.get("unit"))
+        renamed = dataclasses.replace(
+            self._timed(data), targets=self._targets(data), classes=self.classes, series=self._channels(data)
+        )
+        return ready(renamed, missing or self.metadata.get("missing", "error"), self.metadata.get("unit"))
+
+    def _channels(self, data: Dataset) -> tuple[np.ndarray, ...]:
+        """The series with their channels in the order of training, if both have names for them."""
+        known, given = self.metadata.get("channel_names"), data.channel_names
+        if known is None or given is None or tuple(known) == given:
+            return data.series
+        if set(known) != set(given) or len(set(given)) < len(given):
+            raise RunError(
+                f"The channels of {data.name} are {', '.join(given)}, but the model was trained on {', '.join(known)}; give "
+                "the same names, in any order."
+            )
+        order = [given.index(name) for name in known]
+        return tuple(one[:, order] for one in data.series)
+
+    def _timed(self, data: Dataset) -> Dataset:
+        """The data with times if the model knows a unit of them, and without if it does not."""
+        if "unit" not in self.metadata:
+            return data
+        if self.metadata["unit"] is None:
+            if data.times is not None:
+                raise RunError(
+                    f"The steps of {data.name} take unequal times, but those that the model was trained on took equal ones; "
+                    "bring the data to equal steps, or train on data like this."
+                )
+            return data
+        timed = data.with_times()
+        if timed.times is None:
+            raise RunError(f"{data.name} has no times, but the model was trained with them; add those of its steps.")
+        return timed
 
     def _targets(self, data: Dataset) -> np.ndarray | None:
         if data.targets is None or self.classes is None or data.classes is None:
@@ -68,7 +108,32 @@ def open_model(where: str) -> Trained:
         path = Folder(path).model
         if not path.exists():
             raise RunError(f"{where} holds no trained model; is it the folder of a finished run?")
-    return Trained(*load_with_metadata(path))
+    model, metadata = load_with_metadata(path)
+    return Trained(model, metadata | _of_estimator(metadata))
+
+
+def _of_estimator(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What an estimator that was saved says, under the names that a run uses."""
+    if "estimator" not in metadata:
+        return {}
+    fitted, parameters = metadata["estimator"]["fitted"], metadata["estimator"]["parameters"]
+    labels = fitted.get("classes_")
+    return {
+        "classes": None if labels is None else [str(label) for label in labels["values"]],
+        "missing": parameters.get("missing", "error"),
+        "unit": fitted.get("unit_"),
+    }
+
+
+def ready(data: Dataset, missing: str, unit: float | None = None) -> Cases:
+    """The cases of data; what is missing in them is refused with what to say on the command line."""
+    if missing == "error" and data.missing:
+        first = next(i for i, one in enumerate(data.series) if np.isnan(one).any())
+        raise RunError(
+            f"{data.name} has {data.missing:,} missing values, the first of them in case {data.id_of(first)}; --missing mask "
+            "skips such steps, --missing fill carries the last value forward."
+        )
+    return data.cases(missing, unit)
 
 
 def run_evaluate(options: Evaluate) -> None:
@@ -76,10 +141,10 @@ def run_evaluate(options: Evaluate) -> None:
     remember_compilations()
     trained = open_model(options.model)
     if options.source is None:
-        data, cases = _test_cases(options, trained)
+        data, cases, part = _run_cases(options, trained)
     else:
-        data = load_data(options.source, directory=options.data_dir)
-        cases = trained.cases(data)
+        data, part = load_data(options.source, directory=options.data_dir, task=trained.task), None
+        cases = trained.cases(data, options.missing)
     if cases.targets is None:
         raise RunError(f"{data.name} has no targets; lrcssm predict gives predictions for it.")
     if (trained.classes is None) != (data.classes is None):
@@ -88,23 +153,24 @@ def run_evaluate(options: Evaluate) -> None:
     outputs = predict(trained.model, cases, solver=SOLVERS[options.solver])
     found = score(outputs, np.asarray(cases.targets), classify=trained.classes is not None)
     if options.json:
-        print(json.dumps(finite({"data": data.name, "cases": len(cases), **found})))
+        print(json.dumps(finite({"data": data.name, "part": part, "cases": len(cases), **found})))
     else:
-        print(sentence(found, len(cases), data.name))
+        print(sentence(found, len(cases), data.name if part in (None, "test") else f"{data.name}, {PARTS[part]}"))
 
 
-def _test_cases(options: Evaluate, trained: Trained) -> tuple[Dataset, Cases]:
+def _run_cases(options: Evaluate, trained: Trained) -> tuple[Dataset, Cases, str]:
+    """The data of a run, the cases that it is scored on, and which part they are."""
     path = pathlib.Path(options.model)
     if not path.is_dir():
         raise RunError(
             "A model's file alone does not say what its test cases are; name the data, or give the run's folder."
         )
-    from .train import divide
+    from .train import divide, judged
 
-    facts = Folder(path).read_json("run.json")
-    data = load_data(facts["options"]["source"], directory=options.data_dir or facts["options"]["data_dir"])
-    split = divide(data, facts["options"]["split"], facts["options"]["split_seed"])
-    return data, trained.cases(data).take(split.test)
+    kept = Folder(path).read_json("run.json")["options"]
+    data = original(Folder(path), options.data_dir)
+    part, which = judged(divide(data, kept["split"], kept["split_seed"]))
+    return data, trained.cases(data, options.missing).take(which), part
 
 
 def run_predict(options: Predict) -> None:
@@ -115,9 +181,9 @@ def run_predict(options: Predict) -> None:
     trained = open_model(options.model)
     data = load_data(options.source, directory=options.data_dir)
     # Predictions need no targets, so what is wrong with those of the data does not matter.
-    cases = trained.cases(dataclasses.replace(data, targets=None, classes=None))
+    cases = trained.cases(dataclasses.replace(data, targets=None, classes=None), options.missing)
     outputs = predict(trained.model, cases, solver=SOLVERS[options.solver])
-    rows = list(rows_of(outputs, trained.classes))
+    rows = list(rows_of(outputs, trained.classes, data.ids))
     text = "".join(json.dumps(row) + "\n" for row in rows) if options.json else as_csv(rows)
     if options.out is None:
         sys.stdout.write(text)
@@ -128,16 +194,31 @@ def run_predict(options: Predict) -> None:
     write_text(target, text)
 
 
-def rows_of(outputs: np.ndarray, classes: Sequence[str] | None) -> Iterable[dict[str, Any]]:
-    """One prediction for each case: its class and the probability of each, or its numbers."""
+def rows_of(
+    outputs: np.ndarray, classes: Sequence[str] | None, ids: Sequence[str | int] | None = None
+) -> Iterable[dict[str, Any]]:
+    """One prediction for each case: its class and the probability of each, or its numbers. Without `ids` cases are
+    counted."""
+    ids = range(len(outputs)) if ids is None else ids
     if classes is None:
-        for i, row in enumerate(outputs.reshape(len(outputs), -1)):
-            names = ["prediction"] if row.size == 1 else [f"prediction_{k}" for k in range(row.size)]
-            yield {"case": i} | {name: float(value) for name, value in zip(names, row, strict=True)}
+        for case, row in zip(ids, outputs, strict=True):
+            yield {"case": case} | _numbered("prediction", row)
         return
-    for i, row in enumerate(np.exp(log_softmax(outputs.astype(np.float64)))):
+    for case, row in zip(ids, np.exp(log_softmax(outputs.astype(np.float64))), strict=True):
         shares = {f"p({name})": round(float(value), 6) for name, value in zip(classes, row, strict=True)}
-        yield {"case": i, "prediction": classes[int(row.argmax())]} | shares
+        yield {"case": case, "prediction": classes[int(row.argmax())]} | shares
+
+
+def wanted(target: Any, classes: Sequence[str] | None) -> dict[str, Any]:
+    """The target of a case as columns like those of `rows_of`."""
+    return _numbered("target", target) if classes is None else {"target": classes[int(target)]}
+
+
+def _numbered(name: str, values: Any) -> dict[str, float]:
+    """A column for one number, or a numbered one for each of several."""
+    row = np.ravel(values)
+    names = [name] if row.size == 1 else [f"{name}_{k}" for k in range(row.size)]
+    return {one: float(value) for one, value in zip(names, row, strict=True)}
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:

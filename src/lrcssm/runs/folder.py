@@ -39,7 +39,7 @@ class Folder:
         return self.file("checkpoint.lrcssm")
 
     def claim(self, *, resume: bool, overwrite: bool) -> None:
-        """Makes the folder, or refuses if it holds something that would be lost."""
+        """Makes the folder, or refuses if it holds something that would be lost; what it holds stays until `begin`."""
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file; give --out a folder.")
         known = self.file("run.json").exists()
@@ -51,9 +51,14 @@ class Folder:
                 "folder."
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        if overwrite and not resume:
-            for name in _NAMES:
-                self.file(name).unlink(missing_ok=True)
+
+    def begin(self, facts: dict[str, Any], *, resume: bool) -> None:
+        """Puts a run in the place of the one that is there, unless it is that one that goes on."""
+        if resume and self.file("run.json").exists():
+            return
+        for name in _NAMES:
+            self.file(name).unlink(missing_ok=True)
+        self.write_json("run.json", facts)
 
     def write_json(self, name: str, value: Any) -> None:
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -36,11 +36,11 @@ def write_report(
     - `folder`: where to.
     - `facts`: what `run.json` holds.
     - `fitted`: what training gave.
-    - `test`, `outputs`: the test cases, and what the model makes of them.
+    - `test`, `outputs`: the test cases (or others, if `found["part"]` says so), and what the model makes of them.
     - `found`: their scores.
     - `rows`: their predictions, as in `predictions.csv`.
     """
-    classes, targets = facts["data"]["classes"], np.asarray(test.targets)
+    classes, targets, part = facts["data"]["classes"], np.asarray(test.targets), found["part"]
     parts = [_head(facts, fitted, found)]
     if fitted.history:
         parts.append(section(
@@ -49,13 +49,13 @@ def write_report(
         ))  # fmt: skip
     if classes is not None:
         parts.append(section(
-            "Confusion matrix", "Test cases: the true class of each row, the predicted one of each column.",
+            "Confusion matrix", f"{part.capitalize()} cases: the true class of each row, the predicted one of each column.",
             plots.svg(plots.confusion(targets.astype(int), outputs.argmax(-1), classes)) + _by_class(targets, outputs, classes),
         ))  # fmt: skip
     else:
-        parts.append(section("Residuals", "Test cases.", plots.svg(plots.residuals(targets, outputs))))
+        parts.append(section("Residuals", f"{part.capitalize()} cases.", plots.svg(plots.residuals(targets, outputs))))
     chosen = plots.uncertain(outputs, targets, classes is not None)
-    what = "Most uncertain test cases" if classes is not None else "Test cases that are furthest off"
+    what = f"Most uncertain {part} cases" if classes is not None else f"{part.capitalize()} cases that are furthest off"
     picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
     parts.append(section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
     constants = time_constants(fitted.model, test)
@@ -64,7 +64,7 @@ def write_report(
     if constants:
         parts.append(section(
             "Memory",
-            "How many steps (after patching) each unit remembers along the first test case: −1 over its Lyapunov exponent.",
+            f"How many steps (after patching) each unit remembers along the first {part} case: −1 over its Lyapunov exponent.",
             plots.svg(plots.time_constants(constants, steps)),
         ))  # fmt: skip
     if fitted.history:
@@ -99,13 +99,13 @@ def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
 def _head(facts, fitted, found) -> str:
     low, high = found["interval"]
     accuracy = found["of"] == "accuracy"
-    name = "test accuracy" if accuracy else "test mean squared error"
+    name = f"{found['part']} accuracy" if accuracy else f"{found['part']} mean squared error"
     text = (lambda value: f"{value:.1%}") if accuracy else (lambda value: f"{value:.4g}")
     cards = [(text(found[found["of"]]), name), (f"{text(low)} – {text(high)}", "95 % interval")]
     if not accuracy:
         cards.append((f"{found['r2']:.3f}" if np.isfinite(found["r2"]) else "–", "R²"))
     cards += [
-        (f"{found['cases']:,}", "test cases"),
+        (f"{found['cases']:,}", f"{found['part']} cases"),
         (f"{facts['parameters']:,}", "parameters"),
         (f"{fitted.history[-1].seconds:.0f} s" if fitted.history else "–", "training time"),
     ]

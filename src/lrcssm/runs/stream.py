@@ -1,5 +1,6 @@
 """`lrcssm predict --stream`: samples in, line by line, and after each of them an answer."""
 
+import dataclasses
 import io
 import json
 import math
@@ -37,6 +38,8 @@ def run_stream(options: Predict) -> None:
     # A step takes less time than to hand it to another thread.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     trained = open_model(options.model)
+    if options.missing is not None:
+        trained = dataclasses.replace(trained, metadata=trained.metadata | {"missing": options.missing})
     if (reason := trained.model.whole()) is not None:
         hint = "; train one with --bidirectional no" if trained.model.config.bidirectional else ""
         raise RunError(f"{options.model} holds a model that {reason}, so it cannot answer sample by sample{hint}.")
@@ -149,7 +152,7 @@ def parse(line: str, channels: int) -> Line:
     if text.startswith(("{", "[")):
         try:
             given = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # no JSON, or a number of thousands of digits
             raise LineError(f"this is no JSON: {text[:60]}") from error
         given = given if isinstance(given, dict) else {"values": given}
         if unknown := set(given) - {"values", "stream", "dt", "reset"}:
@@ -160,8 +163,10 @@ def parse(line: str, channels: int) -> Line:
     name, dt, reset = given.get("stream"), given.get("dt"), given.get("reset", False)
     if not (name is None or isinstance(name, str)) or not isinstance(reset, bool):
         raise LineError("stream is a text, and reset true or false.")
-    if dt is not None and not _is_number(dt):
-        raise LineError(f"dt is {dt!r}; give a number.")
+    if dt is not None:
+        if not _is_number(dt) or (passed := _number(dt)) is None:
+            raise LineError(f"dt is {str(dt)[:60]}; give a number.")
+        dt = passed
     if values is None and reset:
         return Line(name, reset, None, None)
     if not isinstance(values, list) or len(values) != channels:
@@ -171,7 +176,7 @@ def parse(line: str, channels: int) -> Line:
     for value, number in zip(values, numbers, strict=True):
         if number is None or math.isinf(number):
             raise LineError(f"{value!r} is no finite number.")
-    return Line(name, reset, [number for number in numbers if number is not None], None if dt is None else float(dt))
+    return Line(name, reset, [number for number in numbers if number is not None], dt)
 
 
 def _is_number(value: Any) -> bool:

@@ -21,7 +21,7 @@ from .ts import read_ts
 READERS: dict[str, Reader] = {".ts": read_ts, ".arff": read_arff, ".npz": read_npz, ".csv": read_csv}
 
 
-def read(path: str | os.PathLike[str]) -> Dataset:
+def read(path: str | os.PathLike[str], task: str | None = None) -> Dataset:
     """Reads a data set from a file or a folder.
 
     ```python
@@ -37,8 +37,9 @@ def read(path: str | os.PathLike[str]) -> Dataset:
     **Arguments:**
 
     - `path`: a file that ends in `.ts`, `.arff`, `.npz` or `.csv`, the text formats also packed as `.gz`; or a folder with
-        files for training and test, with one file, or with a folder for each class; or that of PPG-DaLiA. The documentation
-        shows each.
+        files for training and test, with one file, with a `.csv` for each case, or with a folder of them for each class; or
+        that of PPG-DaLiA. The documentation shows each.
+    - `task`: `"classify"` or `"regress"` where a file leaves it open; decided by what the targets look like if not given.
 
     **Returns:**
 
@@ -48,11 +49,11 @@ def read(path: str | os.PathLike[str]) -> Dataset:
     if source.is_dir() and find_people(source):
         return ppg_dalia(source)
     if source.is_dir():
-        return _guarded(source, lambda: read_folder(source, READERS))
-    return _guarded(source, lambda: _read_file(source))
+        return _guarded(source, lambda: read_folder(source, READERS, task), task)
+    return _guarded(source, lambda: _read_file(source), task)
 
 
-def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str) -> Dataset:
+def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str, task: str | None = None) -> Dataset:
     """Reads a data set whose parts are files of their own.
 
     **Arguments:**
@@ -60,6 +61,7 @@ def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str) -> Datase
     - `paths`: of `"train"`, `"test"` and perhaps `"validation"`. What they leave open, such as whether whole numbers are
         classes, is decided for all parts together.
     - `name`: of the data set, where the files themselves do not agree on one.
+    - `task`: as for `read`.
 
     **Returns:**
 
@@ -69,7 +71,9 @@ def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str) -> Datase
     if not {"train", "test"} <= set(files) <= {"train", "validation", "test"}:
         raise ValueError(f"read_parts got {sorted(files)}; give train, test and perhaps validation.")
     return _guarded(
-        files["train"], lambda: together({part: (path, _read_file(path)) for part, path in files.items()}, name)
+        files["train"],
+        lambda: together({part: (path, _read_file(path)) for part, path in files.items()}, name, task),
+        task,
     )
 
 
@@ -84,10 +88,10 @@ def _read_file(source: pathlib.Path) -> Raw:
     return reader(source)
 
 
-def _guarded(source: pathlib.Path, make: Callable[[], Raw]) -> Dataset:
+def _guarded(source: pathlib.Path, make: Callable[[], Raw], task: str | None) -> Dataset:
     """Whatever a machine has against a file is said in a sentence too."""
     try:
-        return finish(make(), source)
+        return finish(make(), source, task)
     except FileNotFoundError:
         raise
     except OSError as error:

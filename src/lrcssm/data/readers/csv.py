@@ -55,7 +55,8 @@ def read_csv(path: pathlib.Path) -> Raw:
             f"{path}, line {number}: {listed(table.names)} could be steps of cases or channels of one series; name the columns "
             f"t0, t1, t2 for steps, or give those that tell cases and times apart their names ({_looked_for()})."
         )
-    return Raw(name, list(table.values[:, :, None]), special.get("target"), guess=True)
+    ids = tuple(special["case"]) if "case" in special else None
+    return Raw(name, list(table.values[:, :, None]), special.get("target"), guess=True, ids=ids)
 
 
 def read_one_csv(path: pathlib.Path) -> Raw:
@@ -71,8 +72,8 @@ def read_one_csv(path: pathlib.Path) -> Raw:
         for role in ("case", "target"):
             if role in table.roles:
                 raise FileError(
-                    f"{path}, line {number}: there is a column {shown(first[table.roles[role]])}, but the file is a single "
-                    "case of the class its folder names; leave that column out."
+                    f"{path}, line {number}: there is a column {shown(first[table.roles[role]])}, but a file among others "
+                    "in a folder is a single case, of the class its folder names if that is one; leave that column out."
                 )
     raw = _long(path, table, path.name.split(".")[0])
     return dataclasses.replace(raw, labels=None, channel_names=names)
@@ -243,4 +244,5 @@ def _long(path: pathlib.Path, table: _Table, name: str) -> Raw:
                     f"the case in a column if there are several ({', '.join(ROLES['case'])})."
                 )
     series = [table.values[group] for group in groups]
-    return Raw(name, series, labels, guess=labels is not None, times=stamps, channel_names=table.names)
+    ids = tuple(place) if "case" in table.special else None
+    return Raw(name, series, labels, guess=labels is not None, times=stamps, channel_names=table.names, ids=ids)

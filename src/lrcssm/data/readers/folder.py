@@ -1,4 +1,5 @@
-"""Folders: the archive's pairs of files, parts by name, one file alone, or a sub-folder for each class."""
+"""Folders: the archive's pairs of files, parts by name, one file alone, a file for each case, or a sub-folder of those for
+each class."""
 
 import dataclasses
 import pathlib
@@ -22,13 +23,14 @@ PARTS = {
 _ONE_DIMENSION = re.compile(r"dimension\d+$", re.IGNORECASE)
 
 
-def read_folder(path: pathlib.Path, readers: Mapping[str, Reader]) -> Raw:
+def read_folder(path: pathlib.Path, readers: Mapping[str, Reader], task: str | None = None) -> Raw:
     """Reads all that belongs together.
 
     **Arguments:**
 
     - `path`: the folder.
     - `readers`: one for each suffix, in order of preference where a folder holds the same in several formats.
+    - `task`: whether targets are classes, if that is known.
     """
     try:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
@@ -38,14 +40,16 @@ def read_folder(path: pathlib.Path, readers: Mapping[str, Reader]) -> Raw:
     for suffix, reader in readers.items():
         found = _parts(path, [file for file, own in files.items() if own == suffix], suffix)
         if found:
-            return together({part: (file, reader(file)) for part, file in found.items()}, path.resolve().name)
+            return together({part: (file, reader(file)) for part, file in found.items()}, path.resolve().name, task)
     if len(files) == 1:
         ((file, suffix),) = files.items()
         return readers[suffix](file)
+    if files and set(files.values()) == {".csv"}:
+        return _cases(path, sorted(files, key=_natural))
     if files:
         raise FileError(
-            f"{path} holds {listed(file.name for file in files)}; expected NAME_TRAIN and NAME_TEST, train and test, or one "
-            "file, so name the one to be read."
+            f"{path} holds {listed(file.name for file in files)}; expected NAME_TRAIN and NAME_TEST, train and test, one file, "
+            "or a .csv for each case, so name the one to be read."
         )
     return _folders(path, [entry for entry in entries if entry.is_dir()], tuple(readers))
 
@@ -79,12 +83,12 @@ def _parts(path: pathlib.Path, files: Sequence[pathlib.Path], suffix: str) -> di
     return next(iter(complete.values()), {})
 
 
-def together(parts: Mapping[str, tuple[pathlib.Path, Raw]], name: str) -> Raw:
+def together(parts: Mapping[str, tuple[pathlib.Path, Raw]], name: str, task: str | None = None) -> Raw:
     """Training, validation and test cases, in this order, and a split that tells them apart."""
     order = [part for part in ("train", "validation", "test") if part in parts]
     raws = [parts[part][1] for part in order]
     given = {raw.name for raw in raws}
-    joined = join(raws, [parts[part][0] for part in order], given.pop() if len(given) == 1 else name)
+    joined = join(raws, [parts[part][0] for part in order], given.pop() if len(given) == 1 else name, task)
     ends = np.cumsum([len(raw.series) for raw in raws])
     spans = {part: np.arange(end - len(raw.series), end) for part, end, raw in zip(order, ends, raws, strict=True)}
     split = Split(*(spans.get(part, np.arange(0)) for part in ("train", "validation", "test")))
@@ -115,10 +119,24 @@ def _visible_folders(path: pathlib.Path) -> list[pathlib.Path]:
 def _classes(path: pathlib.Path, folders: Sequence[pathlib.Path]) -> Raw:
     raws, files = [], []
     for folder in folders:
-        for file in sorted(folder.iterdir()):
+        for file in sorted(folder.iterdir(), key=_natural):
             if file.is_file() and not file.name.startswith(".") and suffix_of(file) == ".csv":
-                raws.append(dataclasses.replace(read_one_csv(file), labels=[folder.name], classes=()))
+                case = read_one_csv(file)
+                ids = (f"{folder.name}/{file.name}",)
+                raws.append(dataclasses.replace(case, labels=[folder.name], classes=(), ids=ids))
                 files.append(file)
     if not raws:
         return Raw(path.name, [])
     return dataclasses.replace(join(raws, files, path.resolve().name), classes=None)
+
+
+def _cases(path: pathlib.Path, files: Sequence[pathlib.Path]) -> Raw:
+    """A file for each case, without targets."""
+    raws = [dataclasses.replace(read_one_csv(file), ids=(file.name,)) for file in files]
+    return join(raws, files, path.resolve().name)
+
+
+def _natural(path: pathlib.Path) -> list[tuple[bool, int, str]]:
+    """2.csv before 10.csv."""
+    parts = re.split(r"([0-9]{1,18})", path.name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]

@@ -22,7 +22,7 @@ class Raw:
     **Attributes:**
 
     - `name`: of the data set, as the file gives it.
-    - `series`, `times`, `channel_names`, `index`, `total`, `split`: as in `Dataset`.
+    - `series`, `times`, `channel_names`, `index`, `total`, `split`, `ids`: as in `Dataset`.
     - `labels`: what the file gives for each case, as text, or the numbers of a regression.
     - `classes`: as the file lists them.
     - `guess`: whether the labels, as text, could be numbers of a regression too.
@@ -42,10 +42,11 @@ class Raw:
     split: Split | None = None
     padded: bool = True
     about: str = ""
+    ids: tuple[str, ...] | None = None
 
 
-def finish(raw: Raw, path: pathlib.Path) -> Dataset:
-    """Decides what a file left open."""
+def finish(raw: Raw, path: pathlib.Path, task: str | None = None) -> Dataset:
+    """Decides what a file left open; `task` says whether targets are classes, if that is known."""
     if not raw.series:
         raise FileError(f"{path} holds no case; there must be at least one.")
     series = list(raw.series)
@@ -58,24 +59,25 @@ def finish(raw: Raw, path: pathlib.Path) -> Dataset:
     if raw.padded:
         series = [_without_padding(one) for one in series]
         times = None if times is None else [t[: len(one)] for t, one in zip(times, series, strict=True)]
-    if times is not None and _regular(times):
-        times = None
-    found, classes = _targets(raw, path)
+    step = None if times is None else _step(times)
+    found, classes = _targets(raw, path, task)
     return Dataset(
         name=raw.name,
         series=tuple(series),
         targets=found,
         classes=classes,
         split=raw.split,
-        times=None if times is None else tuple(times),
+        times=None if times is None or step is not None else tuple(times),
         channel_names=raw.channel_names,
         about=" ".join([f"Read from {path.name}.", raw.about]).strip(),
         index=raw.index,
         total=raw.total,
+        ids=raw.ids,
+        step=step,
     )
 
 
-def join(raws: Sequence[Raw], paths: Sequence[pathlib.Path], name: str) -> Raw:
+def join(raws: Sequence[Raw], paths: Sequence[pathlib.Path], name: str, task: str | None = None) -> Raw:
     """One after the other; all must tell the same of channels, targets, classes and times."""
     first = raws[0]
     for raw, path in zip(raws, paths, strict=True):
@@ -116,9 +118,10 @@ def join(raws: Sequence[Raw], paths: Sequence[pathlib.Path], name: str) -> Raw:
         labels=labels,
         times=None if first.times is None else [one for raw in raws for one in raw.times or []],
         guess=all(raw.guess for raw in raws),
+        ids=tuple(one for raw in raws for one in raw.ids or ()) if all(raw.ids for raw in raws) else None,
     )
     # A class of which training saw nothing cannot be told apart; numbers of a regression may well be new ones.
-    numeric = isinstance(labels, np.ndarray) or (joined.guess and not _looks_like_classes(labels))
+    numeric = isinstance(labels, np.ndarray) or (joined.guess and not _are_classes(labels, task))
     if labels is not None and not numeric and first.classes is None:
         known = set(first.labels or [])
         for raw, path in zip(raws, paths, strict=True):
@@ -137,20 +140,20 @@ def _without_padding(one: np.ndarray) -> np.ndarray:
     return one[: seen[-1] + 1 if len(seen) else 1]
 
 
-def _regular(times: Sequence[np.ndarray]) -> bool:
-    """Whether all steps of all cases take the same time, up to rounding."""
+def _step(times: Sequence[np.ndarray]) -> float | None:
+    """The time that all steps of all cases take, up to rounding; `None` if they take different ones."""
     gaps = [np.diff(one) for one in times if len(one) > 1]
     if not gaps:
-        return True
+        return 1.0  # as good as any other: nobody takes a second step
     step = float(gaps[0][0])
-    return all(bool((np.abs(one - step) <= 1e-6 * step).all()) for one in gaps)
+    return step if all(bool((np.abs(one - step) <= 1e-6 * step).all()) for one in gaps) else None
 
 
-def _targets(raw: Raw, path: pathlib.Path) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+def _targets(raw: Raw, path: pathlib.Path, task: str | None) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
     labels = raw.labels
     if labels is None or isinstance(labels, np.ndarray):
         return labels, raw.classes if labels is not None else None
-    if raw.guess and raw.classes is None and not _looks_like_classes(labels):
+    if raw.guess and raw.classes is None and not _are_classes(labels, task):
         try:
             return targets(labels), None
         except Problem as problem:
@@ -161,6 +164,10 @@ def _targets(raw: Raw, path: pathlib.Path) -> tuple[np.ndarray | None, tuple[str
         if label not in place:
             raise FileError(f"{path}, case {i}: {shown(label)} is not one of its classes {listed(classes)}.")
     return np.array([place[label] for label in labels], np.int32), classes
+
+
+def _are_classes(labels: Sequence[str] | None, task: str | None) -> bool:
+    return _looks_like_classes(labels) if task is None else task == "classify"
 
 
 def _looks_like_classes(labels: Sequence[str] | None) -> bool:
