@@ -103,6 +103,9 @@ def test_names_are_lazy():
     for module in (lrcssm, lrcssm.estimators):
         with pytest.raises(AttributeError, match="no attribute 'LrcSSMClusterer'"):
             module.LrcSSMClusterer  # noqa: B018
+    everything = {}
+    exec("from lrcssm import *", everything)
+    assert {*lrcssm.__all__} < {*everything} and {*lrcssm.__all__} <= {*dir(lrcssm)}
 
 
 def test_all_ways_to_write_series_are_one(fitted):
@@ -213,6 +216,45 @@ def test_partial_fit_learns_in_passes():
         model.partial_fit(X, y, classes=[0, 1])
 
 
+def test_a_fit_that_fails_changes_nothing(fitted):
+    model, X = copy.copy(fitted[0]), fitted[1]
+    want, before = model.predict_proba(X), dict(vars(model))
+    y = np.arange(len(X)) % 3
+    with pytest.raises(ValueError, match="steps=0"):
+        model.set_params(steps=0).fit(np.stack([X, X], 1), y)
+    with pytest.raises(ValueError, match="none of the classes"):
+        model.set_params(steps=4).partial_fit(X, y)
+    assert vars(model) == before
+    np.testing.assert_array_equal(model.predict_proba(X), want)
+    new = LrcSSMClassifier(**FEW | {"learning_rate": -1.0})
+    with pytest.raises(ValueError, match="learning_rate"):
+        new.partial_fit(X, y, classes=[0, 1, 2])
+    assert not [name for name in vars(new) if name.endswith("_")]
+
+
+def test_a_file_keeps_what_partial_fit_has_in_mind(tmp_path, capsys):
+    X, y = waves()
+    epochs = []
+    model = LrcSSMClassifier(**TINY, callbacks=[epochs.append], verbose=1).partial_fit(X, y, classes=[0, 1])
+    model.save(tmp_path / "model")
+    other = LrcSSMClassifier.load(tmp_path / "model").partial_fit(X, y)
+    model.partial_fit(X, y)
+    assert other.n_iter_ == model.n_iter_ == 6
+    np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+    assert [epoch.step for epoch in epochs] == [3, 6] and model.history_ == tuple(epochs)
+    assert capsys.readouterr().out.count("step ") == 3
+    assert lrcssm.load(tmp_path / "model").config == model.model_.config
+
+
+def test_a_training_state_that_is_too_large_for_a_file(tmp_path, monkeypatch):
+    X, y = waves()
+    model = LrcSSMClassifier(**TINY).partial_fit(X, y, classes=[0, 1])
+    monkeypatch.setattr("lrcssm.estimators.saving._MOST_BYTES", 100)
+    with pytest.warns(UserWarning, match="pickle keeps the whole"):
+        model.save(tmp_path / "model")
+    np.testing.assert_array_equal(LrcSSMClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+
+
 @pytest.mark.slow
 def test_validation_is_stratified_and_callbacks_stop():
     X, _ = waves(24)
@@ -273,6 +315,55 @@ def test_what_is_left_open_follows_the_length():
     assert config.patch == 4 and dict(config.cell_options) == {"init": "spread", "max_time": 6}
     assert model_config(LrcSSMRegressor(cell_options={"rho": 0.9}), **data).cell_options == (("rho", 0.9),)
     assert model_config(LrcSSMRegressor(cell="DenseLRC"), **data).cell_options == ()
+
+
+def test_what_is_set_by_hand_goes_before_the_architecture():
+    data = {"length": 100, "input_dim": 1, "output_dim": 1}
+    made = lambda **given: model_config(LrcSSMRegressor(**given), **data)
+    config = made(architecture="s5", cell="LRC", layout="plain", bidirectional=True, pool="mean-max-std")
+    assert (config.cell, config.layout, config.norm, config.encoder) == ("LRC", "plain", "layer", "linear")
+    assert config.bidirectional and config.pool == "mean-max-std"
+    assert made(architecture="ncde", patch="auto", depth=2).patch == 10
+    assert made(architecture="ncde", layout="plain").encoder == "mlp"
+    s5 = made(architecture="s5")
+    assert (s5.cell, s5.layout, s5.norm, s5.bidirectional, s5.pool) == ("S5", "pre-norm", "batch", False, "mean")
+    assert made(cell="LRC", depth=2, layout="plain", patch="auto", dropout=0.1, bidirectional=True) == made()
+    assert dict(made(architecture="linoss-im", cell="LRC").cell_options) == dict(made().cell_options)
+    assert dict(made(architecture="linoss-imex", cell_options={}).cell_options) == {"discretisation": "imex"}
+    assert clone(LrcSSMRegressor(architecture="s5", layout="plain")).get_params()["layout"] == "plain"
+
+
+@pytest.mark.parametrize("kind", [LrcSSMClassifier, LrcSSMRegressor, lrcssm.LrcSSMForecaster])
+def test_all_fields_are_parameters(kind):
+    from lrcssm.estimators.parameters import training_config
+
+    given = {"signature": {"windows": 5}, "matmul": "bfloat16", "chunk": 7, "truncate": 3, "monitor": "last"}
+    config = model_config(kind(**given), length=100, input_dim=1, output_dim=1)
+    assert dict(config.signature)["windows"] == 5 and config.patch == 1 and config.matmul == "bfloat16"
+    assert dict(config.cell_options)["max_time"] == 5
+    training = training_config(kind(**given), seed=0)
+    assert (training.chunk, training.truncate, training.monitor) == (7, 3, "last")
+
+
+def test_solvers_by_name(fitted, tmp_path):
+    model, X = copy.copy(fitted[0]), fitted[1]
+    for name, solver in {"auto": None, "sequential": lrcssm.Sequential(), "deer": lrcssm.DEER()}.items():
+        want = model.set_params(solver=solver).predict_proba(X)
+        np.testing.assert_array_equal(model.set_params(solver=name).predict_proba(X), want)
+    model.save(tmp_path / "model")
+    assert LrcSSMClassifier.load(tmp_path / "model").solver == "deer"
+    with pytest.raises(ValueError, match="got solver='newton'; give one of auto, sequential, deer, elk"):
+        model.set_params(solver="newton").predict(X)
+
+
+def test_missing_values_are_refused_with_what_to_do(fitted):
+    X, y = waves()
+    X[3, 5] = np.nan
+    for holes in (X, X[:, None], list(X), X.tolist()):
+        with pytest.raises(ValueError, match=r'Series 3 holds NaN; give missing="mask" .* missing="fill"'):
+            LrcSSMClassifier(**FEW).fit(holes, y)
+        with pytest.raises(ValueError, match=r'Series 3 holds NaN; give missing="mask"'):
+            fitted[0].predict(holes)
 
 
 def test_pipeline_and_search():

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import lrcssm
 from lrcssm import LrcSSMForecaster
-from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive
+from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive, usable
 
 TINY = {
     "width": 8, "state": 8, "depth": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "random_state": 0,
@@ -166,6 +166,12 @@ def test_more_mistakes(fitted):
         fitted.predict(horizon=-1)
     with pytest.raises(ValueError, match="scores got a series of 14 steps; it needs at least 15"):
         fitted.scores(np.ones(14))
+    with pytest.raises(ValueError, match="scores got series 1 of 14 steps; it needs at least 15"):
+        fitted.scores([np.ones(50), np.ones(14)])
+    with pytest.raises(
+        ValueError, match="a list of 2 lists of unequal lengths; give several series as a list of arrays"
+    ):
+        LrcSSMForecaster(**TINY).fit([[1.0, 2.0, 3.0], [1.0, 2.0]])
     with pytest.raises(ValueError, match="some two"):
         LrcSSMForecaster(**TINY).fit([np.ones(50), np.ones((50, 1))])
     with pytest.raises(lrcssm.FileError, match="holds LrcSSMForecaster"):
@@ -179,6 +185,85 @@ def _wrong_file(model):
     with tempfile.TemporaryDirectory() as folder:
         model.save(pathlib.Path(folder) / "model")
         lrcssm.LrcSSMRegressor.load(pathlib.Path(folder) / "model")
+
+
+def test_a_fit_that_fails_changes_nothing(fitted):
+    model, want = copy.copy(fitted), fitted.predict()
+    with pytest.raises(ValueError, match="steps=0"):
+        model.set_params(steps=0).fit(np.ones((60, 2)))
+    np.testing.assert_array_equal(model.predict(), want)
+
+
+def test_missing_values_are_refused_unless_something_is_said():
+    y = sines(60)
+    y[20] = np.nan
+    for holes in (y, y[:, None], [y[:30], y[30:]]):
+        with pytest.raises(ValueError, match=r'Series 0 holds NaN; give missing="mask" .* missing="fill"'):
+            LrcSSMForecaster(**TINY).fit(holes)
+    with pytest.raises(ValueError, match="got missing='drop'"):
+        LrcSSMForecaster(**TINY, missing="drop").fit(y)
+    with pytest.raises(ValueError, match="no window of 12 steps with 3 known values after it"):
+        LrcSSMForecaster(**TINY, missing="mask").fit(np.where(np.arange(60) % 3, y, np.nan))
+
+
+def test_windows_with_missing_values():
+    series = np.arange(20.0).reshape(10, 2)
+    series[[2, 5], [0, 1]] = np.nan
+    pieces = cut(series, np.arange(5), 3, 2)[0]
+    assert usable(pieces, "mask").tolist() == [False, True, True, False, True]
+    assert usable(pieces, "fill").tolist() == [True, True, True, True, True]
+    np.testing.assert_array_equal(levels(pieces, "mean")[0], [[1.0, 3.0]])
+    np.testing.assert_array_equal(levels(pieces, "last")[0], [[2.0, 5.0]])
+    np.testing.assert_array_equal(seasonal_naive(pieces, 2, 2)[0], [[2, 3], [2, 5]])
+    np.testing.assert_array_equal(naive_error([series], 1), [2.0, 2.0])
+
+
+@pytest.mark.parametrize("missing", ["mask", "fill"])
+def test_missing_values(missing, monkeypatch, tmp_path):
+    y = np.stack([sines(), 2 * sines(seed=1)], 1)
+    y[[30, 31, 60, 119], [0, 1, 0, 0]] = np.nan
+    y[45] = y[118:] = np.nan
+    seen = {}
+    learn = LrcSSMForecaster._learn
+    monkeypatch.setattr(LrcSSMForecaster, "_learn", lambda self, *of: seen.update(train=of[1]) or learn(self, *of))
+    model = LrcSSMForecaster(**TINY, missing=missing).fit(y)
+    # No window is trained on that a hole follows; holes within them are there.
+    assert np.isfinite(seen["train"].targets).all() and not all(one.all() for one in seen["train"].valid[:40])
+    found = model.predict()
+    # The last two steps are missing: they are forecast too, and what comes after them is given.
+    np.testing.assert_allclose(found, model.predict(y[:118], horizon=5)[2:], rtol=1e-5)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(LrcSSMForecaster.load(tmp_path / "model").predict(), found)
+    np.testing.assert_allclose(copy.copy(model).update(y[:40]).predict(), model.predict(y[:40]), rtol=1e-5)
+    assert np.isfinite(list(model.scores(y).values())).all() and np.isfinite(model.predict(y[:31])).all()
+    with pytest.raises(ValueError, match="a series of 0 steps up to its last known one"):
+        model.predict(np.full((20, 2), np.nan))
+
+
+def test_times(tmp_path):
+    rng = np.random.default_rng(0)
+    times = np.cumsum(rng.uniform(0.2, 1.8, 100))
+    y = np.sin(times / 2)
+    hours, minutes = LrcSSMForecaster(**TINY).fit(y, times=times), LrcSSMForecaster(**TINY).fit(y, times=60 * times)
+    np.testing.assert_allclose(hours.predict(horizon=7), minutes.predict(horizon=7), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(hours.predict(), hours.predict(y, times=times), rtol=1e-5)
+    assert np.abs(hours.predict(y, times=3 * times) - hours.predict()).max() > 1e-5
+    new = copy.copy(hours).update(y[:5], times=times[-1] + times[:5])
+    both = np.concatenate([y, y[:5]]), np.concatenate([times, times[-1] + times[:5]])
+    np.testing.assert_allclose(new.predict(), hours.predict(both[0], times=both[1]), rtol=1e-5)
+    assert hours.score(y, times=times) == pytest.approx(minutes.score(y, times=60 * times), rel=1e-3)
+    hours.save(tmp_path / "model")
+    np.testing.assert_array_equal(LrcSSMForecaster.load(tmp_path / "model").predict(), hours.predict())
+    with pytest.raises(ValueError, match="no times, but the data for training had them"):
+        hours.predict(y)
+    with pytest.raises(ValueError, match="do not increase"):
+        hours.update(y[:5], times=times[:5])
+    with pytest.raises(ValueError, match="The times of series 0 have shape"):
+        hours.scores(y, times=times[:50])
+
+
+def test_architectures():
+    assert LrcSSMForecaster(**TINY, architecture="s5").fit(sines(40)).model_.config.pool == "last"
 
 
 @pytest.mark.parametrize("window", [None, 24])

@@ -1,7 +1,8 @@
 """Estimators to scikit-learn's contract; importing this package alone does not import scikit-learn."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
 
 if TYPE_CHECKING:
     from .classifier import LrcSSMClassifier as LrcSSMClassifier
@@ -9,13 +10,4 @@ if TYPE_CHECKING:
     from .regressor import LrcSSMRegressor as LrcSSMRegressor
 
 PUBLIC = {"LrcSSMClassifier": "classifier", "LrcSSMForecaster": "forecaster", "LrcSSMRegressor": "regressor"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{PUBLIC[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *PUBLIC})
+__getattr__, __dir__ = lazily(__name__, PUBLIC)

@@ -28,16 +28,36 @@ _TAGS = {
 _QUICK = {"width": 8, "state": 8, "depth": 1, "steps": 4, "batch": 4, "bidirectional": False}
 
 
-def _initialise(estimator: Any, base: Any) -> None:
-    """What aeon's base class sets, without its reaching our parameters, whose `__init__` is the next in line."""
-    chosen = dict(vars(estimator))
-    base.__init__(estimator)
-    vars(estimator).update(chosen)
+@typing.no_type_check
+class _Adapter:
+    """What both have in common: `_wrapped`, the estimator that does the work, and `_base`, aeon's class."""
+
+    _tags = _TAGS
+    _wrapped: Any
+    _base: Any
+    get_params: Any
+
+    def __post_init__(self):
+        # What aeon's class sets, without its reaching our parameters, whose `__init__` is the next in line.
+        chosen = dict(vars(self))
+        self._base.__init__(self)
+        vars(self).update(chosen)
+
+    def _fit(self, X, y) -> Any:
+        self.estimator_ = self._wrapped(**self.get_params(deep=False)).fit(X, y)
+        return self
+
+    def _predict(self, X):
+        return self.estimator_.predict(X)
+
+    @classmethod
+    def _get_test_params(cls, parameter_set="default"):
+        return _QUICK
 
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class AeonLrcSSMClassifier(BaseClassifier, ClassifierParameters):
+class AeonLrcSSMClassifier(_Adapter, BaseClassifier, ClassifierParameters):
     """`LrcSSMClassifier` as an aeon classifier; missing values are filled in by default.
 
     **Arguments:**
@@ -45,30 +65,16 @@ class AeonLrcSSMClassifier(BaseClassifier, ClassifierParameters):
     As for `lrcssm.LrcSSMClassifier`, which is its `estimator_` after `fit`.
     """
 
-    _tags = _TAGS
+    _wrapped, _base = LrcSSMClassifier, BaseClassifier
     missing: Literal["error", "mask", "fill"] = "fill"
-
-    def __post_init__(self):
-        _initialise(self, BaseClassifier)
-
-    def _fit(self, X, y):
-        self.estimator_ = LrcSSMClassifier(**self.get_params(deep=False)).fit(X, y)
-        return self
-
-    def _predict(self, X):
-        return self.estimator_.predict(X)
 
     def _predict_proba(self, X):
         return self.estimator_.predict_proba(X)
 
-    @classmethod
-    def _get_test_params(cls, parameter_set="default"):
-        return _QUICK
-
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class AeonLrcSSMRegressor(BaseRegressor, SeriesParameters):
+class AeonLrcSSMRegressor(_Adapter, BaseRegressor, SeriesParameters):
     """`LrcSSMRegressor` as an aeon regressor; missing values are filled in by default.
 
     **Arguments:**
@@ -76,19 +82,5 @@ class AeonLrcSSMRegressor(BaseRegressor, SeriesParameters):
     As for `lrcssm.LrcSSMRegressor`, which is its `estimator_` after `fit`.
     """
 
-    _tags = _TAGS
+    _wrapped, _base = LrcSSMRegressor, BaseRegressor
     missing: Literal["error", "mask", "fill"] = "fill"
-
-    def __post_init__(self):
-        _initialise(self, BaseRegressor)
-
-    def _fit(self, X, y):
-        self.estimator_ = LrcSSMRegressor(**self.get_params(deep=False)).fit(X, y)
-        return self
-
-    def _predict(self, X):
-        return self.estimator_.predict(X)
-
-    @classmethod
-    def _get_test_params(cls, parameter_set="default"):
-        return _QUICK

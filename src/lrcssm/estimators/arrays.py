@@ -28,24 +28,26 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
     - `reset`: whether this is for training.
     - `nan`: whether values may be missing.
     """
-    finite = "allow-nan" if nan else True
+    checks = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
     # After training on anything but a table, a table is just one of the ways to write series of one channel.
     table = reset or getattr(estimator, "table_", True)
     if _is_list(X):
-        series, features = [_transposed(i, one, nan) for i, one in enumerate(X)], None
+        series, features = [_transposed(i, one) for i, one in enumerate(X)], None
     elif _ndim(X) == 3:
-        array = check_array(X, dtype=FLOATS, allow_nd=True, ensure_all_finite=finite, estimator=estimator)
+        array = check_array(X, **checks, allow_nd=True, estimator=estimator)
         if 0 in array.shape:
             raise ValueError(
                 f"X has shape {array.shape}; expected (n_cases, n_channels, n_timepoints), none of them 0."
             )
         series, features = [one.T for one in array], array.shape[1]
     elif table:
-        array = validate_data(estimator, X, reset=reset, dtype=FLOATS, ensure_all_finite=finite)
+        array = validate_data(estimator, X, reset=reset, **checks)
         series, features = [one[:, None] for one in array], array.shape[1]
     else:
-        array = check_array(X, dtype=FLOATS, ensure_all_finite=finite, estimator=estimator)
+        array = check_array(X, **checks, estimator=estimator)
         series, features = [one[:, None] for one in array], None
+    if not nan:
+        refuse_nan(series)
     channels = series[0].shape[1]
     for i, one in enumerate(series):
         if one.shape[1] != channels:
@@ -62,6 +64,16 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
             "(n_cases, n_channels, n_timepoints) or a list of (n_channels, n_timepoints). Reshape your data."
         )
     return series
+
+
+def refuse_nan(series: Sequence[np.ndarray]) -> None:
+    """An error that says what to do about missing values."""
+    for i, one in enumerate(series):
+        if np.isnan(one).any():
+            raise ValueError(
+                f'Series {i} holds NaN; give missing="mask" to skip such steps, missing="fill" to carry the last value '
+                "forward, or fill them in."
+            )
 
 
 def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -> list[np.ndarray] | None:
@@ -102,15 +114,13 @@ def _ndim(X: Any) -> int:
     return depth + getattr(X, "ndim", 0)
 
 
-def _transposed(i: int, one: Any, nan: bool) -> np.ndarray:
+def _transposed(i: int, one: Any) -> np.ndarray:
     array = np.asarray(one)
     if array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(f"Series {i} has shape {array.shape}; expected (n_channels, n_timepoints) or (n_timepoints,).")
     if array.dtype.kind not in "fiub":
         raise ValueError(f"Series {i} has dtype {array.dtype}; expected numbers.")
     array = array.astype(np.float64) if array.dtype.kind != "f" else array
-    if np.isinf(array).any() or (not nan and np.isnan(array).any()):
-        raise ValueError(
-            f'Series {i} holds NaN or infinity; give missing="mask" or missing="fill" if values are missing.'
-        )
+    if np.isinf(array).any():
+        raise ValueError(f"Series {i} holds infinity; every value must be a finite number.")
     return array[:, None] if array.ndim == 1 else array.T

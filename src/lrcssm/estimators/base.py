@@ -1,7 +1,8 @@
 """What the classifier and the regressor share: from arrays to cases, training, prediction."""
 
 import abc
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -12,16 +13,27 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..data import Cases
-from ..engine import Auto
 from ..models import ModelConfig, SequenceModel
 from ..training import Epoch, TrainingConfig, fit, predict
 from .arrays import as_series, as_times
-from .parameters import Parameters, SeriesParameters, model_config, training_config
+from .parameters import Parameters, SeriesParameters, model_config, solver_of, training_config
 from .saving import Saved
 
 # Predictions are made in batches of one size, whatever their number: one compiled function serves them all, and what is
 # predicted for a case does not depend, not even by rounding, on how many others there are.
 BATCH = 16
+
+
+@contextlib.contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Training that fails leaves an estimator as it was: one that could predict still can."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 class Learner(Saved, BaseEstimator, Parameters):
@@ -62,7 +74,7 @@ class Learner(Saved, BaseEstimator, Parameters):
 
     def _learn(self, model: SequenceModel, train: Cases, validation: Cases | None, config: TrainingConfig) -> None:
         """Trains a model and keeps it."""
-        fitted = fit(model, train, validation, config, solver=self.solver or Auto(), report=self._report)
+        fitted = fit(model, train, validation, config, solver=solver_of(self), report=self._report)
         self.model_, self.history_, self.n_iter_ = fitted.model, fitted.history, fitted.history[-1].step
 
     def _report(self, epoch: Epoch) -> bool:
@@ -75,7 +87,7 @@ class Learner(Saved, BaseEstimator, Parameters):
     def _outputs(self, cases: Cases) -> np.ndarray:
         """What the model says to each case, in double precision."""
         full = cases.take([*range(len(cases)), *[0] * (BATCH - len(cases))])
-        found = predict(self.model_, full, BATCH, self.solver or Auto())
+        found = predict(self.model_, full, BATCH, solver_of(self))
         return np.asarray(found[: len(cases)], np.float64)
 
     def _held_out(self, count: int) -> int:
@@ -96,6 +108,10 @@ class SeriesLearner(Learner, SeriesParameters):
     seed_: int
 
     def _fit(self, X: Any, y: Any, times: Any) -> None:
+        with all_or_nothing(self):
+            self._train(X, y, times)
+
+    def _train(self, X: Any, y: Any, times: Any) -> None:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         series = as_series(self, X, reset=True, nan=self.missing != "error")

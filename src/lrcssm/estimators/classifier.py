@@ -1,5 +1,6 @@
 """A classifier of time series."""
 
+import time
 from typing import Any
 
 import jax
@@ -9,13 +10,15 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from ..data import batches
-from ..engine import Auto
+from ..data import Cases, batches
+from ..training import Epoch
+from ..training.loop import mean_iterations
 from ..training.metrics import arrays_of, log_softmax, weights_of
 from ..training.step import TrainState, train_step
 from .arrays import as_series, check_array
-from .base import SeriesLearner
-from .parameters import ClassifierParameters, training_config
+from .base import SeriesLearner, all_or_nothing
+from .parameters import ClassifierParameters, solver_of, training_config
+from .saving import packed, unpacked
 
 
 class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
@@ -34,18 +37,21 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
     **Arguments:**
 
     - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, such as `"s5"` or `"mamba"`: its cell and its block, unless
-        they are given by hand below.
-    - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `differences`, `standardise`, `layout`, `norm`, `final_norm`,
-        `mixer`, `activation`, `dropout`, `time`, `bidirectional`, `pool`: as for `lrcssm.ModelConfig`. Without `cell_options` the
-        time constants of the cell are spread over the length of the longest series.
-    - `patch`: how many steps become one before the encoder; `"auto"` takes the root of the length.
+        they are given by hand below. What is `None` there is as the architecture says; where that says nothing it is
+        `depth=2`, `encoder="mlp"`, `layout="plain"`, `norm="layer"`, `mixer="glu"`, `dropout=0.1`, `bidirectional=True`,
+        `pool="mean-max-std"` and `patch="auto"`.
+    - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `signature`, `differences`, `standardise`, `layout`, `norm`,
+        `final_norm`, `mixer`, `activation`, `dropout`, `time`, `bidirectional`, `pool`, `matmul`: as for `lrcssm.ModelConfig`.
+        Without `cell_options` the time constants of the cell are spread over the length of the longest series.
+    - `patch`: how many steps become one before the encoder; `"auto"` takes the root of the length, and 1 with a `signature`.
     - `missing`: what to do with NaN: `"error"`; `"mask"`, skip a step where a channel is missing; or `"fill"`, carry the
         last value forward.
     - `steps`, `batch`, `learning_rate`, `schedule`, `warmup`, `weight_decay`, `clip`, `ema`, `label_smoothing`,
-        `class_weights`, `monitor`, `check_every`, `patience`: as for `lrcssm.training.TrainingConfig`.
+        `class_weights`, `monitor`, `check_every`, `patience`, `chunk`, `truncate`: as for `lrcssm.training.TrainingConfig`.
     - `validation_fraction`: the share of each class that is held out, to keep the weights that are best on it; 0 trains
         on everything and keeps the last weights.
-    - `solver`: of the recurrences, such as `lrcssm.DEER()`; `None` is `lrcssm.Auto()`.
+    - `solver`: of the recurrences: `"auto"`, `"sequential"`, `"deer"` or `"elk"`, or one with options, such as
+        `lrcssm.DEER(quasi=True)`; `None` is `"auto"`.
     - `callbacks`: called with an `Epoch` at each look at the validation data; training ends if one returns true.
     - `random_state`: a whole number for the same model each time.
     - `verbose`: 1 prints a line at each look.
@@ -71,43 +77,21 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
         - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a
             list of `(T_i,)`, increasing.
         """
-        vars(self).pop("_progress", None)
         self._fit(X, y, times)
+        vars(self).pop("_progress", None)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> "LrcSSMClassifier":
-        """One pass over these cases, from where the last call ended, at a constant learning rate after the warm-up.
+        """One pass over these cases, from where the last call ended, at a constant learning rate after the warm-up. It is one
+        look for `callbacks`, `verbose` and `history_`.
 
         **Arguments:**
 
         - `X`, `y`, `times`: as for `fit`.
         - `classes`: all labels there will ever be; needed in the first call only.
         """
-        first = not hasattr(self, "model_")
-        if first and classes is None:
-            raise ValueError("The first call of partial_fit got no classes; give all labels that there will be.")
-        series = as_series(self, X, reset=first, nan=self.missing != "error")
-        check_consistent_length(series, y)
-        if first:
-            self.classes_ = np.unique(classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError("partial_fit got other classes than in its first call; give the same, or none.")
-        cases = self._cases(series, self._numbers(self._labels(y)), times, reset=first)
-        if first:
-            self.seed_, self.history_ = self._seed(), ()
-            self.model_ = self._start(self._config(cases), cases, self.seed_)
-        config = training_config(self, seed=self.seed_, schedule="constant")
-        knobs, key = config.knobs(), jax.random.key(config.seed)
-        # The optimiser's memory and the averaged weights go on from call to call.
-        state = getattr(self, "_progress", None) or TrainState.start(self.model_, knobs)
-        weights = weights_of(cases, config.class_weights, len(self.classes_))
-        rng = np.random.default_rng((config.seed, int(state.step)))
-        for part in batches(cases, min(config.batch, len(cases)), rng):
-            state, loss, *_ = train_step(state, arrays_of(part, weights), knobs, key, self.solver or Auto())
-            if not np.isfinite(loss):
-                raise FloatingPointError(f"Training failed at step {int(state.step)}: make learning_rate smaller.")
-        self._progress, self.n_iter_ = state, int(state.step)
-        self.model_ = state.average if config.ema else state.model
+        with all_or_nothing(self):
+            self._pass(self._known(X, y, classes, times))
         return self
 
     def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
@@ -127,6 +111,49 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
     def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
         """The accuracy."""
         return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
+
+    def _known(self, X: Any, y: Any, classes: Any, times: Any) -> Cases:
+        """Cases for `partial_fit`, whose first call makes the model."""
+        first = not hasattr(self, "model_")
+        if first and classes is None:
+            raise ValueError("The first call of partial_fit got no classes; give all labels that there will be.")
+        series = as_series(self, X, reset=first, nan=self.missing != "error")
+        check_consistent_length(series, y)
+        if first:
+            self.classes_ = np.unique(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError("partial_fit got other classes than in its first call; give the same, or none.")
+        cases = self._cases(series, self._numbers(self._labels(y)), times, reset=first)
+        if first:
+            self.seed_ = self._seed()
+            self.model_ = self._start(self._config(cases), cases, self.seed_)
+        return cases
+
+    def _pass(self, cases: Cases) -> None:
+        """Each case once."""
+        start, solver = time.perf_counter(), solver_of(self)
+        config = training_config(self, seed=self.seed_, schedule="constant")
+        knobs, key = config.knobs(), jax.random.key(config.seed)
+        # The optimiser's memory and the averaged weights go on from call to call.
+        state, history = getattr(self, "_progress", None), getattr(self, "history_", ())
+        if state is None:
+            state, history = TrainState.start(self.model_, knobs), ()
+        weights = weights_of(cases, config.class_weights, len(self.classes_))
+        rng = np.random.default_rng((config.seed, int(state.step)))
+        values, iterations = [], []
+        for part in batches(cases, min(config.batch, len(cases)), rng):
+            state, loss, counts, _ = train_step(
+                state, arrays_of(part, weights), knobs, key, solver, config.truncate, config.chunk
+            )
+            if not np.isfinite(loss):
+                raise FloatingPointError(f"Training failed at step {int(state.step)}: make learning_rate smaller.")
+            values.append(float(loss))
+            iterations.append(np.asarray(counts))
+        seconds = (history[-1].seconds if history else 0.0) + time.perf_counter() - start
+        epoch = Epoch(int(state.step), float(np.mean(values)), {}, seconds, *mean_iterations(np.stack(iterations)))
+        self._progress, self.history_, self.n_iter_ = state, (*history, epoch), epoch.step
+        self.model_ = state.average if config.ema else state.model
+        self._report(epoch)
 
     def _labels(self, y: Any) -> np.ndarray:
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=self)
@@ -162,9 +189,19 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
 
     def _facts(self) -> dict[str, Any]:
         labels = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
-        return super()._facts() | {"classes_": labels}
+        facts = super()._facts() | {"classes_": labels}
+        state = getattr(self, "_progress", None)
+        if state is not None:
+            facts["progress"] = packed((state.model, state.optimiser, state.step))
+        return facts
 
     def _remember(self, facts: dict[str, Any]) -> None:
-        rest = {name: value for name, value in facts.items() if name != "classes_"}
-        super()._remember(rest)
-        self.classes_ = np.array(facts["classes_"]["values"], np.dtype(facts["classes_"]["dtype"]))
+        facts = dict(facts)
+        labels, progress = facts.pop("classes_"), facts.pop("progress", None)
+        super()._remember(facts)
+        self.classes_ = np.array(labels["values"], np.dtype(labels["dtype"]))
+        if progress is not None:
+            empty = TrainState.start(self.model_, training_config(self, seed=self.seed_).knobs())
+            model, optimiser, step = unpacked(progress, (empty.model, empty.optimiser, empty.step))
+            # The averaged weights are those of the estimator's model.
+            self._progress = TrainState(model, self.model_, optimiser, step)

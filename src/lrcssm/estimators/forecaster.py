@@ -1,5 +1,6 @@
 """A forecaster of time series."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -8,11 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Cases
-from ..engine import Auto
-from .arrays import FLOATS, check_array, validate_data
-from .base import Learner
-from .parameters import ForecasterParameters, training_config
-from .windows import as_cases, cut, levels, naive_error, positions, seasonal_naive
+from .arrays import FLOATS, as_times, check_array, refuse_nan, validate_data
+from .base import Learner, all_or_nothing
+from .parameters import ForecasterParameters, solver_of, training_config
+from .windows import Windows, as_cases, believable, levels, naive_error, positions, seasonal_naive, usable
 
 
 class LrcSSMForecaster(Learner, ForecasterParameters):
@@ -40,13 +40,16 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
     - `validation_fraction`: the share at the end of each series that the weights are chosen by; nothing of it is trained
         on. 0 trains on everything.
     - `patch`: of how many values a step is made; `window` and `horizon` are multiples of it.
+    - `missing`: what to do with NaN: `"error"`; `"mask"`, skip a step where a channel is missing; or `"fill"`, carry the last
+        value forward. Windows that a missing value follows within the horizon are not trained on.
     - the rest: as for `lrcssm.LrcSSMClassifier`.
 
     **Attributes:**
 
     - `model_`: the `SequenceModel`.
     - `window_`, `horizon_`: how many values it sees, and gives at once.
-    - `tails_`: the last values of each series, from which `predict` starts.
+    - `tails_`, `stamps_`: the last values of each series, from which `predict` starts, and their times if `fit` had any.
+    - `unit_`: how much time is one step, if `fit` had times.
     - `history_`, `n_iter_`: one `Epoch` for each look, and how many steps were made.
     - `n_channels_`, `n_features_in_`: channels.
     """
@@ -54,58 +57,41 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
     window_: int
     horizon_: int
     tails_: list[np.ndarray]
+    stamps_: list[np.ndarray] | None
+    unit_: float | None
     naive_error_: np.ndarray
     flat_: bool
     single_: bool
 
-    def fit(self, X: Any, y: Any = None) -> "LrcSSMForecaster":
+    def fit(self, X: Any, y: Any = None, times: Any = None) -> "LrcSSMForecaster":
         """Trains a new model, or with `warm_start` goes on with the one that is there.
 
         **Arguments:**
 
         - `X`: the series.
         - `y`: not used; it is here because scikit-learn gives it.
+        - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, or a list of them for several
+            series, increasing. Forecasts are of the next values to be measured, a mean interval apart.
         """
         if y is not None and np.ndim(X) == 1 and not _several(X):
             raise ValueError(
                 "fit got an X of one axis and a y: a forecaster takes one series; leave y out, or reshape your data "
                 "to (n_timepoints, n_channels)."
             )
-        self.single_ = not _several(X)
-        series = self._series(X, reset=True)
-        self.window_, self.horizon_ = self._window(min(len(one) for one in series)), int(self.horizon)
-        seed = self._seed()
-        config = self._configured(
-            self.window_, input_dim=self.n_channels_, output_dim=self.horizon_ * self.n_channels_, task="forecast",
-            pool="last",
-        )  # fmt: skip
-        how = training_config(self, seed=seed)
-        dtype = np.dtype(jnp.result_type(float))
-        learned, held = [], []
-        for one in series:
-            # A short series is for training: at least one window of it, with what follows.
-            end = max(len(one) - self._held_out(len(one)), self.window_ + self.horizon_)
-            # More windows than the steps will ever see would only take memory.
-            begins = positions(end, self.window_, self.horizon_, most=how.steps * how.batch)
-            learned.append(cut(one, begins, self.window_, self.horizon_))
-            later = positions(len(one), self.window_, self.horizon_, start=end, most=1024)
-            held.append(cut(one, later, self.window_, self.horizon_))
-        train, validation = self._together(learned, dtype), self._together(held, dtype)
-        start = self._start(config, train, seed)
-        self._learn(start, train, validation if len(validation) else None, how)
-        self.naive_error_ = naive_error(series, self.season)
-        self.tails_ = [one[-self.window_ :].copy() for one in series]
+        with all_or_nothing(self):
+            self._train(X, times)
         return self
 
-    def predict(self, X: Any = None, horizon: int | None = None) -> Any:
+    def predict(self, X: Any = None, horizon: int | None = None, times: Any = None) -> Any:
         """What comes next.
 
         **Arguments:**
 
         - `X`: the series, or list of series, whose next values are wanted, of at least `window_` steps; `None` for those
-            of the training and all updates since.
+            of the training and all updates since. After missing steps at its end it is forecast through them.
         - `horizon`: how many; `None` for the one of training. More of them are made from the model's own forecasts, with
             the state of its cells carried on.
+        - `times`: of `X`, if `fit` had times.
 
         **Returns:**
 
@@ -115,18 +101,34 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         horizon = self.horizon_ if horizon is None else horizon
         if not isinstance(horizon, int | np.integer) or horizon < 1:
             raise ValueError(f"predict got horizon={horizon!r}; give a whole number of at least 1.")
-        series = self.tails_ if X is None else self._series(X, reset=False)
-        single, flat = (self.single_, self.flat_) if X is None else (not _several(X), _flat(X))
-        found = self._roll(np.stack([self._tail(one) for one in series]), int(horizon))
+        if X is None:
+            series, stamps, single, flat = self.tails_, self.stamps_, self.single_, self.flat_
+        else:
+            series, single, flat = self._series(X, reset=False), not _several(X), _flat(X)
+            stamps = self._stamps(times, series, reset=False)
+        gaps = [self._gap(one) for one in series]
+        ends = [len(one) - gap for one, gap in zip(series, gaps, strict=True)]
+        pieces = np.stack([self._tail(one, end) for one, end in zip(series, ends, strict=True)])
+        if not usable(pieces, self.missing).all():
+            odd = int(np.flatnonzero(~usable(pieces, self.missing))[0])
+            raise ValueError(
+                f"Series {odd} has a channel with no value in a window of {self.window_} steps; fill it in."
+            )
+        when = None
+        if stamps is not None:
+            when = np.stack([one[end - self.window_ : end] for one, end in zip(stamps, ends, strict=True)])
+        found = self._roll(pieces, when, int(horizon) + max(gaps))
+        found = [one[gap : gap + horizon] for one, gap in zip(found, gaps, strict=True)]
         found = [one[:, 0] if flat else one for one in found]
         return found[0] if single else found
 
-    def update(self, X: Any) -> "LrcSSMForecaster":
+    def update(self, X: Any, times: Any = None) -> "LrcSSMForecaster":
         """Takes note of new observations, without learning from them: forecasts start after them.
 
         **Arguments:**
 
         - `X`: what followed the series of the training, or for several series a list with the next values of each.
+        - `times`: of `X`, if `fit` had times.
         """
         check_is_fitted(self, "model_")
         new = self._series(X, reset=False)
@@ -134,27 +136,33 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
             raise ValueError(
                 f"update got {len(new)} series, but fit had {len(self.tails_)}; give the next values of each."
             )
-        self.tails_ = [np.concatenate(both)[-self.window_ :] for both in zip(self.tails_, new, strict=True)]
+        stamps = self._stamps(times, new, reset=False)
+        series = [np.concatenate(both) for both in zip(self.tails_, new, strict=True)]
+        if stamps is not None and self.stamps_ is not None:
+            stamps = [np.concatenate(both) for both in zip(self.stamps_, stamps, strict=True)]
+        self._keep(series, self._stamps(stamps, series, reset=False))
         return self
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, times: Any = None) -> float:
         """The skill 1 − MAE / MAE of the seasonal naive forecast: 1 is perfect, 0 no better than that.
 
         **Arguments:**
 
-        - `X`: as for `scores`.
+        - `X`, `times`: as for `scores`.
         - `y`: not used.
         """
         del y
-        found = self.scores(X)
+        found = self.scores(X, times)
         return 1 - found["mae"] / found["naive_mae"] if found["naive_mae"] > 0 else float(found["mae"] == 0)
 
-    def scores(self, X: Any) -> dict[str, float]:
-        """Errors of the forecasts of `horizon` values from every place in a series that has a whole window before it.
+    def scores(self, X: Any, times: Any = None) -> dict[str, float]:
+        """Errors of the forecasts of `horizon` values from every place in a series that has a whole window before it; missing
+        values are left out.
 
         **Arguments:**
 
         - `X`: a series, or a list of them, of at least `window_ + horizon` steps. The first window is only looked at.
+        - `times`: of `X`, if `fit` had times.
 
         **Returns:**
 
@@ -162,55 +170,135 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         """
         check_is_fitted(self, "model_")
         series = self._series(X, reset=False)
-        parts = [
-            cut(one, positions(len(one), self.window_, self.horizon_), self.window_, self.horizon_) for one in series
-        ]
-        pieces, after = (np.concatenate(both) for both in zip(*parts, strict=True))
-        if not len(pieces):
+        for i, one in enumerate(series):
+            if len(one) < self.window_ + self.horizon_:
+                name = f"series {i}" if _several(X) else "a series"
+                raise ValueError(
+                    f"scores got {name} of {len(one)} steps; it needs at least {self.window_ + self.horizon_}, a window of "
+                    f"{self.window_} and a horizon of {self.horizon_}."
+                )
+        begins = [positions(len(one), self.window_, self.horizon_) for one in series]
+        windows = self._windows(series, self._stamps(times, series, reset=False), begins)
+        windows = windows.take(~np.isnan(windows.after).all((1, 2)))
+        if not len(windows.pieces):
             raise ValueError(
-                f"scores got a series of {len(series[0])} steps; it needs at least {self.window_ + self.horizon_}, a window of "
-                f"{self.window_} and a horizon of {self.horizon_}."
+                f"scores found no window of {self.window_} steps with a known value after it; fill some in."
             )
-        dtype = self.model_.target_mean.dtype
-        outputs = self._outputs(as_cases(pieces, None, self.level, dtype)).reshape(after.shape)
-        forecast = outputs + levels(pieces, self.level)
-        naive = seasonal_naive(pieces, self.horizon_, self.season)
-        return self._errors(forecast - after, "") | self._errors(naive - after, "naive_")
+        outputs = self._outputs(self._relative(windows.pieces, None, windows.stamps, self.model_.target_mean.dtype))
+        forecast = outputs.reshape(windows.after.shape) + levels(windows.pieces, self.level)
+        naive = seasonal_naive(windows.pieces, self.horizon_, self.season)
+        return self._errors(forecast - windows.after, "") | self._errors(naive - windows.after, "naive_")
+
+    def _train(self, X: Any, times: Any) -> None:
+        self.single_ = not _several(X)
+        series = self._series(X, reset=True)
+        self.window_, self.horizon_ = self._window(min(len(one) for one in series)), int(self.horizon)
+        stamps = self._stamps(times, series, reset=True)
+        seed = self._seed()
+        how = training_config(self, seed=seed)
+        # A short series is for training: at least one window of it, with what follows.
+        ends = [max(len(one) - self._held_out(len(one)), self.window_ + self.horizon_) for one in series]
+        # More windows than the steps will ever see would only take memory.
+        learned = [positions(end, self.window_, self.horizon_, most=how.steps * how.batch) for end in ends]
+        held = [
+            positions(len(one), self.window_, self.horizon_, start=end, most=1024)
+            for one, end in zip(series, ends, strict=True)
+        ]
+        train, validation = (self._complete(self._windows(series, stamps, begins)) for begins in (learned, held))
+        if not len(train):
+            raise ValueError(
+                f"{type(self).__name__} found no window of {self.window_} steps with {self.horizon_} known values after it; "
+                "make the horizon smaller, or fill missing values in."
+            )
+        config = self._configured(
+            self.window_, irregular=train.dt is not None, input_dim=self.n_channels_,
+            output_dim=self.horizon_ * self.n_channels_, task="forecast", pool="last",
+        )  # fmt: skip
+        start = self._start(config, train, seed)
+        self._learn(start, train, validation if len(validation) else None, how)
+        self.naive_error_ = naive_error(series, self.season)
+        self._keep(series, stamps)
+
+    def _windows(self, series: list[np.ndarray], stamps: list[np.ndarray] | None, begins: list[np.ndarray]) -> Windows:
+        """Those that can be used."""
+        windows = Windows.of(series, stamps, begins, self.window_, self.horizon_)
+        return windows.take(usable(windows.pieces, self.missing))
+
+    def _complete(self, windows: Windows) -> Cases:
+        """Cases to learn from: windows with all that follows them."""
+        known = windows.take(~np.isnan(windows.after).any((1, 2)))
+        return self._relative(known.pieces, known.after, known.stamps, np.dtype(jnp.result_type(float)))
+
+    def _relative(self, pieces: np.ndarray, after: Any, stamps: np.ndarray | None, dtype: Any) -> Cases:
+        """Cases relative to their levels."""
+        return as_cases(pieces, after, self.level, dtype, stamps=stamps, unit=self.unit_, missing=self.missing)
+
+    def _stamps(self, times: Any, series: list[np.ndarray], *, reset: bool) -> list[np.ndarray] | None:
+        """When the steps of each series were measured, checked."""
+        stamps = as_times(times, series, fitted=None if reset else self.unit_ is not None)
+        unit = None
+        if stamps is not None:
+            unit = Cases.of([np.zeros((len(one), 1)) for one in series], times=stamps).unit
+        if reset:
+            self.unit_ = unit
+        return stamps
+
+    def _keep(self, series: list[np.ndarray], stamps: list[np.ndarray] | None) -> None:
+        """What forecasts start from: a window, and the missing steps after it."""
+        counts = [self.window_ + self._gap(one) for one in series]
+        self.tails_ = [one[-count:].copy() for one, count in zip(series, counts, strict=True)]
+        self.stamps_ = None
+        if stamps is not None:
+            self.stamps_ = [one[-count:].copy() for one, count in zip(stamps, counts, strict=True)]
+
+    def _gap(self, series: np.ndarray) -> int:
+        """How many missing steps are at the end of a series."""
+        known = np.flatnonzero(believable(series, self.missing))
+        return len(series) - 1 - int(known[-1]) if len(known) else len(series)
 
     def _errors(self, error: np.ndarray, prefix: str) -> dict[str, float]:
+        known = ~np.isnan(error)
+        relative = (error / self.naive_error_)[known]
+        error = error[known]
         return {
             f"{prefix}mse": float(np.mean(error**2)),
             f"{prefix}mae": float(np.mean(np.abs(error))),
-            f"{prefix}mase": float(np.mean(np.abs(error) / self.naive_error_)),
+            f"{prefix}mase": float(np.mean(np.abs(relative))),
         }
 
-    def _roll(self, pieces: np.ndarray, horizon: int) -> np.ndarray:
+    def _roll(self, pieces: np.ndarray, stamps: np.ndarray | None, horizon: int) -> np.ndarray:
         """Forecasts after windows `(series, window, channels)`, piece by piece with the model's own outputs as inputs."""
-        level = levels(pieces, self.level)
-        inputs = np.moveaxis(pieces - level, 0, 1).astype(self.model_.target_mean.dtype)
+        cases = self._relative(pieces, None, stamps, self.model_.target_mean.dtype)
+        inputs, mask, dt = (
+            None if part is None else np.stack(part, 1) for part in (cases.series, cases.valid, cases.dt)
+        )
         found, state = [], None
         while sum(len(one) for one in found) < horizon:
-            outputs, state = _piece(self.model_, jnp.asarray(inputs), state, self.solver or Auto())
+            outputs, state = _piece(self.model_, inputs, mask, dt, state, solver_of(self))
             inputs = np.moveaxis(np.asarray(outputs).reshape(len(pieces), self.horizon_, -1), 0, 1)
+            mask = dt = None
             found.append(inputs)
+        level = levels(pieces, self.level)
         return np.moveaxis(np.concatenate(found)[:horizon].astype(np.float64), 0, 1) + level
-
-    def _together(self, parts: list[tuple[np.ndarray, np.ndarray]], dtype: np.dtype) -> Cases:
-        pieces, after = (np.concatenate(both) for both in zip(*parts, strict=True))
-        return as_cases(pieces, after, self.level, dtype)
 
     def _series(self, X: Any, *, reset: bool) -> list[np.ndarray]:
         """One array `(time, channels)` for each series."""
-        if not _several(X):
-            return [self._one(X, reset=reset)]
-        found = [self._one(one, reset=reset and i == 0) for i, one in enumerate(X)]
-        if len({_flat(one) for one in X}) > 1:
+        if isinstance(X, list | tuple) and len({len(one) for one in X if isinstance(one, list | tuple)}) > 1:
+            raise ValueError(
+                f"X is a list of {len(X)} lists of unequal lengths; give several series as a list of arrays, such as "
+                "[np.asarray(one) for one in X]."
+            )
+        found = [self._one(one, reset=reset and i == 0) for i, one in enumerate(X if _several(X) else [X])]
+        if self.missing == "error":
+            refuse_nan(found)
+        if _several(X) and len({_flat(one) for one in X}) > 1:
             raise ValueError("Some of the series have one axis and some two; give all of them the same.")
         return found
 
     def _one(self, X: Any, *, reset: bool) -> np.ndarray:
+        checks = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
         if _flat(X):
-            array = check_array(X, ensure_2d=False, dtype=FLOATS, estimator=self)[:, None]
+            array = check_array(X, ensure_2d=False, **checks, estimator=self)[:, None]
             if reset:
                 self.n_features_in_ = 1
                 vars(self).pop("feature_names_in_", None)
@@ -220,7 +308,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
                     "data to (n_timepoints, n_channels)."
                 )
         else:
-            array = validate_data(self, X, reset=reset, dtype=FLOATS)
+            array = validate_data(self, X, reset=reset, **checks)
         if reset:
             self.n_channels_, self.flat_ = array.shape[1], _flat(X)
         return np.asarray(array, np.float64)
@@ -233,6 +321,8 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
                 raise ValueError(f"{type(self).__name__} got {name}={value!r}; give a whole number of at least 1.")
         if self.level not in ("last", "mean", "none"):
             raise ValueError(f'{type(self).__name__} got level={self.level!r}; give "last", "mean" or "none".')
+        if self.missing not in ("error", "mask", "fill"):
+            raise ValueError(f'{type(self).__name__} got missing={self.missing!r}; give "error", "mask" or "fill".')
         window = self.window
         if window is None:
             window = max(self.season, min(max(64, 2 * self.season, 4 * self.horizon), length // 3), 1)
@@ -251,24 +341,37 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
             )
         return int(window)
 
-    def _tail(self, series: np.ndarray) -> np.ndarray:
-        if len(series) < self.window_:
-            raise ValueError(f"predict got a series of {len(series)} steps; it needs at least window_={self.window_}.")
-        return series[-self.window_ :]
+    def _tail(self, series: np.ndarray, end: int) -> np.ndarray:
+        if end < self.window_:
+            raise ValueError(
+                f"predict got a series of {end} steps up to its last known one; it needs at least window_={self.window_}."
+            )
+        return series[end - self.window_ : end]
 
     def _facts(self) -> dict[str, Any]:
-        arrays = {"tails_": [one.tolist() for one in self.tails_], "naive_error_": self.naive_error_.tolist()}
+        # JSON has no NaN.
+        tails = [[[None if math.isnan(x) else x for x in step] for step in one.tolist()] for one in self.tails_]
+        stamps = None if self.stamps_ is None else [one.tolist() for one in self.stamps_]
+        arrays = {"tails_": tails, "stamps_": stamps, "naive_error_": self.naive_error_.tolist()}
         plain = {name: getattr(self, name) for name in ("window_", "horizon_", "flat_", "single_")}
         return super()._facts() | plain | arrays
 
     def _remember(self, facts: dict[str, Any]) -> None:
         tails = [np.array(one, np.float64) for one in facts["tails_"]]
-        super()._remember(facts | {"tails_": tails, "naive_error_": np.array(facts["naive_error_"], np.float64)})
+        stamps = facts.get("stamps_")
+        stamps = None if stamps is None else [np.array(one, np.float64) for one in stamps]
+        error = np.array(facts["naive_error_"], np.float64)
+        super()._remember({"unit_": None} | facts | {"tails_": tails, "stamps_": stamps, "naive_error_": error})
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        return tags
 
 
 @eqx.filter_jit
-def _piece(model, inputs, state, solver):
-    return model(inputs, state=state, solver=solver)
+def _piece(model, inputs, mask, dt, state, solver):
+    return model(inputs, mask=mask, dt=dt, state=state, solver=solver)
 
 
 def _several(X: Any) -> bool:

@@ -12,32 +12,42 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..engine import Solver
+from ..engine import Auto, Solver
+from ..engine.solvers import SOLVERS
 from ..models import ARCHITECTURES, ModelConfig
 from ..models.automatic import automatic_cell_options, automatic_patch
 from ..training import Epoch, TrainingConfig
+
+OWN: dict[str, Any] = {
+    "depth": 2, "encoder": "mlp", "signature": (), "layout": "plain", "norm": "layer", "mixer": "glu", "dropout": 0.1,
+    "patch": "auto", "bidirectional": True, "pool": "mean-max-std",
+}  # fmt: skip
+"""What estimators choose where neither the user nor the architecture does."""
 
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class Parameters:
-    """What all estimators have; `LrcSSMClassifier` says what each of them is."""
+    """What all estimators have; `LrcSSMClassifier` says what each of them is. `None` in what an architecture may decide
+    leaves it open."""
 
     architecture: str = "lrcssm"
     width: int = 64
     state: int = 64
-    depth: int = 2
-    cell: str = "LRC"
+    depth: int | None = None
+    cell: str | None = None
     cell_options: Mapping[str, Any] | None = None
+    signature: Mapping[str, Any] | None = None
     differences: bool = False
     standardise: Literal["none", "channel", "case"] = "channel"
-    encoder: Literal["mlp", "linear", "none"] = "mlp"
-    layout: Literal["pre-norm", "post-norm", "plain", "released", "bare"] = "plain"
-    norm: Literal["layer", "batch"] = "layer"
+    encoder: Literal["mlp", "linear", "none"] | None = None
+    layout: Literal["pre-norm", "post-norm", "plain", "released", "bare"] | None = None
+    norm: Literal["layer", "batch"] | None = None
     final_norm: bool = False
-    mixer: Literal["mlp", "glu", "none"] = "glu"
+    mixer: Literal["mlp", "glu", "none"] | None = None
     activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
-    dropout: float = 0.1
+    dropout: float | None = None
+    matmul: Literal["float32", "bfloat16"] = "float32"
     steps: int = 1000
     batch: int = 16
     learning_rate: float = 3e-3
@@ -46,10 +56,14 @@ class Parameters:
     weight_decay: float = 0.01
     clip: float = 1.0
     ema: float = 0.99
+    monitor: Literal["score", "loss", "last"] = "score"
     check_every: int = 50
     patience: int | None = None
+    chunk: int | None = None
+    truncate: int | None = None
     validation_fraction: float = 0.15
-    solver: Solver | None = None
+    missing: Literal["error", "mask", "fill"] = "error"
+    solver: Solver | Literal["auto", "sequential", "deer", "elk"] | None = None
     callbacks: Sequence[Callable[[Epoch], bool | None]] | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
@@ -61,11 +75,10 @@ class Parameters:
 class SeriesParameters(Parameters):
     """For estimators that give one answer for a whole series."""
 
-    patch: int | Literal["auto"] = "auto"
+    patch: int | Literal["auto"] | None = None
     time: bool = False
-    bidirectional: bool = True
-    pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] = "mean-max-std"
-    missing: Literal["error", "mask", "fill"] = "error"
+    bidirectional: bool | None = None
+    pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] | None = None
 
 
 @typing.no_type_check
@@ -75,7 +88,6 @@ class ClassifierParameters(SeriesParameters):
 
     label_smoothing: float = 0.0
     class_weights: Literal["balanced"] | None = None
-    monitor: Literal["score", "loss", "last"] = "score"
 
 
 @typing.no_type_check
@@ -103,27 +115,59 @@ def model_config(
     - `old`: the configuration of the model that goes on learning, if there is one: what was left open stays as it was.
     - `fixed`: what the data say: `input_dim`, `output_dim`, `task`.
     """
-    chosen: dict[str, Any] = _chosen(ModelConfig, parameters)
+    given = {name: value for name, value in _chosen(ModelConfig, parameters).items() if value is not None}
     if parameters.architecture not in ARCHITECTURES:
         raise ValueError(
             f"architecture is {parameters.architecture!r}; give one of {', '.join(ARCHITECTURES)} (lrcssm.models.ARCHITECTURES)."
         )
-    defaults = {field.name: field.default for field in dataclasses.fields(parameters)}
+    own = {name: value for name, value in OWN.items() if hasattr(parameters, name)}
+    architecture = _beside(ARCHITECTURES[parameters.architecture], given)
     # What was set by hand goes before what the architecture says, and that before the estimator's own choices.
-    chosen |= {
-        name: value for name, value in ARCHITECTURES[parameters.architecture].items()
-        if name not in chosen or chosen[name] == defaults[name]
-    }  # fmt: skip
+    chosen: dict[str, Any] = own | architecture | given
     if chosen["patch"] == "auto":
-        chosen["patch"] = automatic_patch(length) if old is None else old.patch
-    if parameters.cell_options is None and old is not None:
+        # Windows of a signature are patches.
+        automatic = 1 if chosen["signature"] else automatic_patch(length)
+        chosen["patch"] = automatic if old is None else old.patch
+    if "cell_options" in given:
+        chosen["cell_options"] = architecture.get("cell_options", {}) | dict(given["cell_options"])
+    elif old is not None:
         chosen["cell_options"] = old.cell_options
-    elif parameters.cell_options is None:
-        patch = chosen["patch"]  # which the configuration checks
-        steps = -(-length // patch) if isinstance(patch, int) and patch > 0 else length
-        automatic = automatic_cell_options(chosen["cell"], steps, irregular)
-        chosen["cell_options"] = automatic | dict(chosen["cell_options"] or {})
-    return ModelConfig(**chosen, **fixed)
+    else:
+        steps = _steps(length, chosen["patch"], chosen["signature"])
+        spread = automatic_cell_options(chosen["cell"], steps, irregular)
+        chosen["cell_options"] = spread | architecture.get("cell_options", {})
+    return ModelConfig(**chosen | fixed)
+
+
+def _beside(architecture: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """An architecture without what makes no sense beside what was set by hand: options of a cell go with the cell, a norm
+    and a missing encoder with the layout."""
+    odd = {"cell_options"} if given.get("cell", architecture["cell"]) != architecture["cell"] else set()
+    if "layout" in architecture and given.get("layout", architecture["layout"]) != architecture["layout"]:
+        odd |= {"norm"} | ({"encoder"} if architecture["encoder"] == "none" else set())
+    return {name: value for name, value in architecture.items() if name not in odd}
+
+
+def _steps(length: int, patch: Any, signature: Any) -> int:
+    """How many steps a cell makes; the configuration checks what this is made from."""
+    windows = dict(signature).get("windows")
+    if isinstance(windows, int):
+        return windows
+    return -(-length // patch) if isinstance(patch, int) and patch > 0 else length
+
+
+def solver_of(parameters: Parameters) -> Solver:
+    """The solver, which may have been given by its name."""
+    solver = parameters.solver
+    if solver is None:
+        return Auto()
+    if not isinstance(solver, str):
+        return solver
+    if solver not in SOLVERS:
+        raise ValueError(
+            f"{type(parameters).__name__} got solver={solver!r}; give one of {', '.join(SOLVERS)}, or a solver such as lrcssm.DEER()."
+        )
+    return SOLVERS[solver]
 
 
 def training_config(parameters: Parameters, *, seed: int, **changes: Any) -> TrainingConfig:

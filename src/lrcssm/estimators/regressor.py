@@ -26,7 +26,7 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
 
     **Arguments:**
 
-    As for `lrcssm.LrcSSMClassifier`, without `label_smoothing`, `class_weights` and `monitor`.
+    As for `lrcssm.LrcSSMClassifier`, without `label_smoothing` and `class_weights`.
 
     **Attributes:**
 

@@ -1,17 +1,23 @@
 """Estimators in files: the model's file (see `lrcssm.files`) with the rest of the estimator in its metadata."""
 
+import base64
 import dataclasses
 import os
+import warnings
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import engine
-from ..files import FileError, load_with_metadata, save
+from ..files import FileError, load_with_metadata, named_leaves, save
 from ..training import Epoch
 
 _SOLVERS = {name: getattr(engine, name) for name in ("Auto", "DEER", "ELK", "Jacobi", "Sequential")}
+# What a header, of 16 MiB at most, has room for beside everything else.
+_MOST_BYTES = 8 * 2**20
 _KEPT = ("n_iter_", "n_features_in_", "n_channels_", "unit_", "table_", "seed_")
 
 
@@ -77,6 +83,32 @@ class Saved:
         if "feature_names_in_" in facts:
             facts["feature_names_in_"] = np.array(facts["feature_names_in_"], object)
         vars(self).update(facts, history_=history)
+
+
+def packed(tree: Any) -> dict[str, str] | None:
+    """Arrays as text by their path, for the header: a reader of the model wants no arrays but the model's."""
+    arrays = {name: np.asarray(leaf, leaf.dtype.newbyteorder("<")) for name, leaf in named_leaves(tree).items()}
+    size = sum(array.nbytes for array in arrays.values())
+    if size > _MOST_BYTES:
+        warnings.warn(
+            f"The training state takes {size:,} bytes, and a file has room for {_MOST_BYTES:,}: it holds the estimator without "
+            "it. After loading, partial_fit goes on from the weights with a new optimiser; pickle keeps the whole.",
+            stacklevel=4,
+        )
+        return None
+    return {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
+
+
+def unpacked(texts: dict[str, str], empty: Any) -> Any:
+    """The inverse of `packed`, with the shapes and dtypes of `empty`."""
+    wanted = named_leaves(empty)
+    if set(wanted) != set(texts):
+        raise ValueError("its training state is that of another model.")
+    leaves = []
+    for name, leaf in wanted.items():
+        numbers = np.frombuffer(base64.b64decode(texts[name], validate=True), leaf.dtype.newbyteorder("<"))
+        leaves.append(jnp.asarray(numbers.reshape(leaf.shape), leaf.dtype))
+    return jax.tree.unflatten(jax.tree.structure(empty), leaves)
 
 
 def _number(value: Any) -> Any:

@@ -1,6 +1,9 @@
 """A long series as many cases: windows, what follows each of them, and the simplest forecast of that."""
 
+import dataclasses
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -25,31 +28,99 @@ def cut(
 
 
 def levels(pieces: Float[np.ndarray, "cases window channels"], kind: str) -> Float[np.ndarray, "cases 1 channels"]:
-    """What is subtracted from a window and from what follows it, so that a level never seen before is no obstacle."""
+    """What is subtracted from a window and from what follows it, so that a level never seen before is no obstacle; of the
+    values that are there."""
     if kind == "last":
-        return pieces[:, -1:]
-    return pieces.mean(1, keepdims=True) if kind == "mean" else np.zeros_like(pieces[:, :1])
+        return carried_forward(pieces)[:, -1:]
+    if kind == "mean":
+        return np.nanmean(pieces, 1, keepdims=True) if np.isnan(pieces).any() else pieces.mean(1, keepdims=True)
+    return np.zeros_like(pieces[:, :1])
 
 
-def as_cases(pieces: np.ndarray, after: np.ndarray | None, kind: str, dtype: np.dtype) -> Cases:
-    """Windows and what follows them as cases with targets, relative to their levels."""
+def believable(series: Float[np.ndarray, "*cases time channels"], missing: str) -> np.ndarray:
+    """Which steps a model will see, `(..., time)`."""
+    known = ~np.isnan(series)
+    return np.any(known, -1) if missing == "fill" else np.all(known, -1)
+
+
+def usable(pieces: Float[np.ndarray, "cases window channels"], missing: str) -> np.ndarray:
+    """Which windows have a value of each channel and end with a step that the model will see: it does not know how long
+    ago the last of these was."""
+    return believable(pieces, missing)[:, -1] & ~np.any(np.all(np.isnan(pieces), 1), 1)
+
+
+def carried_forward(pieces: Float[np.ndarray, "cases window channels"]) -> Float[np.ndarray, "cases window channels"]:
+    """Missing values as the last one before them in the window, or the first after them."""
+    known = ~np.isnan(pieces)
+    if known.all():
+        return pieces
+    last = np.maximum.accumulate(np.where(known, np.arange(pieces.shape[1])[:, None], -1), 1)
+    return np.take_along_axis(pieces, np.where(last < 0, known.argmax(1)[:, None], last), 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """Windows `(cases, window, channels)`, what follows each, `(cases, horizon, channels)`, and when its steps were
+    measured, `(cases, window)` or `None`."""
+
+    pieces: np.ndarray
+    after: np.ndarray
+    stamps: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls,
+        series: Sequence[np.ndarray],
+        stamps: Sequence[np.ndarray] | None,
+        begins: Sequence[np.ndarray],
+        window: int,
+        horizon: int,
+    ) -> "Windows":
+        """Those of all series that begin at `begins`."""
+        parts = [cut(one, where, window, horizon) for one, where in zip(series, begins, strict=True)]
+        pieces, after = (np.concatenate(both) for both in zip(*parts, strict=True))
+        if stamps is None:
+            return cls(pieces, after, None)
+        rows = [where[:, None] + np.arange(window) for where in begins]
+        return cls(pieces, after, np.concatenate([one[row] for one, row in zip(stamps, rows, strict=True)]))
+
+    def take(self, which: Any) -> "Windows":
+        """Some of them, by a mask."""
+        return Windows(self.pieces[which], self.after[which], None if self.stamps is None else self.stamps[which])
+
+
+def as_cases(
+    pieces: np.ndarray,
+    after: np.ndarray | None,
+    kind: str,
+    dtype: np.dtype,
+    *,
+    stamps: np.ndarray | None = None,
+    unit: float | None = None,
+    missing: str = "error",
+) -> Cases:
+    """Windows and what follows them as cases with targets, relative to their levels. `stamps`, `unit` and `missing` as for
+    `Cases.of`."""
     level = levels(pieces, kind)
-    series = tuple((pieces - level).astype(dtype))
-    if after is None:
-        return Cases(series)
-    return Cases(series, (after - level).reshape(len(after), after.shape[1] * after.shape[2]).astype(dtype))
+    targets = None
+    if after is not None:
+        targets = (after - level).reshape(len(after), after.shape[1] * after.shape[2]).astype(dtype)
+    if not len(pieces) or (stamps is None and not np.isnan(pieces).any()):
+        return Cases(tuple((pieces - level).astype(dtype)), targets)
+    return Cases.of(pieces - level, targets, times=stamps, unit=unit, missing=missing, dtype=dtype)
 
 
 def seasonal_naive(
     pieces: Float[np.ndarray, "cases window channels"], horizon: int, season: int
 ) -> Float[np.ndarray, "cases horizon channels"]:
     """The last season again and again; with `season=1`, the last value."""
-    return np.tile(pieces[:, -season:], (1, math.ceil(horizon / season), 1))[:, :horizon]
+    return np.tile(carried_forward(pieces)[:, -season:], (1, math.ceil(horizon / season), 1))[:, :horizon]
 
 
 def naive_error(series: list[np.ndarray], season: int) -> Float[np.ndarray, " channels"]:
     """Of each channel, the mean absolute error of the seasonal naive forecast within the series, one season ahead: the
     unit of MASE (Hyndman and Koehler, "Another look at measures of forecast accuracy", 2006). It is 1 where that is 0."""
     changes = [np.abs(one[season:] - one[:-season]) for one in series if len(one) > season]
-    error = np.concatenate(changes).mean(0) if changes else np.zeros(series[0].shape[1])
+    changes = np.concatenate(changes) if changes else np.zeros((1, series[0].shape[1]))
+    error = np.nansum(changes, 0) / np.maximum((~np.isnan(changes)).sum(0), 1)
     return np.where(error > 0, error, 1.0)
