@@ -54,11 +54,15 @@ class Start:
     """What to do with missing values: refuse them, skip their steps, or carry the last value forward."""
     solver: SolverName = "auto"
     """How the recurrences are solved while training."""
+    together: int = 1
+    """Runs of one shape that are trained in one program, where models are so small that this is faster and no pruner is at
+    work; their results are then those of runs alone up to rounding. One that is killed begins these runs anew."""
     data_dir: DataDir = None
     """Where data sets are; the variable LRCSSM_DATA or the cache if not given."""
 
     def __post_init__(self):
         check_name(self.study)
+        check_together(self.together)
         if not self.seeds:
             raise ValueError("--seeds got no value; give at least one.")
         if len(set(self.seeds)) < len(self.seeds):
@@ -87,11 +91,14 @@ class Worker:
     """Where the study is kept, as it was given to lrcssm tune start."""
     timeout: Seconds = None
     """Begin no other trial after so many seconds."""
+    together: int = 1
+    """As for lrcssm tune start; each worker may have its own."""
     data_dir: DataDir = None
     """Where data sets are on this machine, if that is not where they were for lrcssm tune start."""
 
     def __post_init__(self):
         check_name(self.study)
+        check_together(self.together)
         check_timeout(self.timeout)
 
     def run(self) -> None:
@@ -150,6 +157,11 @@ def check_name(name: str) -> None:
     """Refuses a study's name that cannot be part of a file's."""
     if not re.fullmatch(r"\w[\w.-]{0,99}", name):
         raise ValueError(f"A study cannot be called {name!r}; give letters, digits, points, hyphens and underscores.")
+
+
+def check_together(together: int) -> None:
+    if together < 1:
+        raise ValueError(f"--together got {together}; give a whole number of at least 1.")
 
 
 def check_timeout(timeout: float | None) -> None:

@@ -7,7 +7,8 @@ import json
 import os
 from typing import Any
 
-from ..data import Cases, Dataset, catalogue, load, synthetic
+from ..data import Cases, Dataset, load
+from ..data.catalogue import from_anywhere
 from ..experiments.jobs import fingerprint
 from ..models import ModelConfig
 from ..runs import ModelOptions, Train, TrainingOptions, given
@@ -44,7 +45,7 @@ class Plan:
         space = make_space(start.space, start.vary, held)
         names = ("preset", "split", "missing", "solver")
         options = {name: getattr(start, name) for name in names} | {
-            "source": _from_anywhere(start.source),
+            "source": from_anywhere(start.source),
             "data_dir": None if start.data_dir is None else os.path.abspath(os.path.expanduser(start.data_dir)),
             "model": dataclasses.asdict(start.model),
             "training": dataclasses.asdict(start.training),
@@ -116,13 +117,3 @@ class Material:
         """Training and validation cases."""
         split = divide(self.data, self.plan.options["split"], seed)
         return self.cases.take(split.train), self.cases.take(split.validation)
-
-
-def _from_anywhere(source: str) -> str:
-    """A source as a worker in another folder finds it: a path from the root, a name as it is."""
-    named = source in catalogue.BUILT_IN or source.partition(":")[0] in synthetic.KINDS
-    return (
-        source
-        if named or not os.path.exists(os.path.expanduser(source))
-        else os.path.abspath(os.path.expanduser(source))
-    )

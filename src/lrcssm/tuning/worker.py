@@ -5,13 +5,9 @@ takes up the trial of a worker that died reads what is there and goes on, to the
 """
 
 import contextlib
-import dataclasses
-import json
 import math
-import pathlib
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -22,21 +18,22 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ..compilation import remember_compilations
 from ..data import load
+from ..engine.solvers import SOLVERS
 from ..experiments.cost import in_words
 from ..memory import keep_memory
-from ..models import ModelConfig, SequenceModel
-from ..runs.evaluate import SOLVERS
 from ..runs.folder import Folder
 from ..runs.train import _heeding_interrupts
-from ..training import Epoch, TrainingConfig, fit
+from ..training import Epoch, Fitted
 from ..training.loop import _score
 from . import Start, Worker
 from .claims import Claim, Leases, Lost, claim
 from .plan import Material, Plan
+from .run import Run
 from .show import summary, words
 from .space import program
 from .storage import open_place
 from .study import ERROR, Study, unfinished
+from .together import fit_together, pays
 
 PAUSE = 1.0
 """Seconds between two looks at whether the trials of others are done, or left behind."""
@@ -53,17 +50,23 @@ def start(options: Start) -> None:
     plan = Plan.of(options, data)
     place = open_place(options.study, options.storage, make=True)
     study = Study.make(options.study, place, plan, options.trials)
-    work(study, Material(plan, data), options.timeout)
+    work(study, Material(plan, data), options.timeout, together=options.together)
 
 
 def help_with(options: Worker) -> None:
     """Works on a study that is there."""
     study = Study.load(options.study, open_place(options.study, options.storage, make=False))
     study.complete()
-    work(study, Material.of(study.plan, options.data_dir), options.timeout)
+    work(study, Material.of(study.plan, options.data_dir), options.timeout, together=options.together)
 
 
-def work(study: Study, material: Material, timeout: float | None = None, leases: Leases | None = None) -> None:
+def work(
+    study: Study,
+    material: Material,
+    timeout: float | None = None,
+    leases: Leases | None = None,
+    together: int = 1,
+) -> None:
     """Runs trials until all are finished, or the time is over.
 
     **Arguments:**
@@ -71,6 +74,7 @@ def work(study: Study, material: Material, timeout: float | None = None, leases:
     - `study`, `material`: what to work on.
     - `timeout`: seconds after which no trial is begun.
     - `leases`: how to know of workers on other machines, where that is necessary; as usual if not given.
+    - `together`: how many runs may be trained in one program.
     """
     keep_memory()
     remember_compilations()
@@ -79,7 +83,7 @@ def work(study: Study, material: Material, timeout: float | None = None, leases:
     end = math.inf if timeout is None else time.monotonic() + timeout
     _say(_greeting(study))
     with _heeding_interrupts() as interrupted:
-        shift = Shift(study, material, leases, interrupted)
+        shift = Shift(study, material, leases, interrupted, together)
         while time.monotonic() < end and (left := unfinished(study.trials())):
             if not shift.one_of(left):
                 time.sleep(PAUSE)
@@ -91,11 +95,14 @@ class Shift:
 
     **Arguments:**
 
-    - `study`, `material`, `leases`: see `work`.
+    - `study`, `material`, `leases`, `together`: see `work`.
     - `interrupted`: is no longer empty after Ctrl-C.
     """
 
-    def __init__(self, study: Study, material: Material, leases: Leases | None, interrupted: list[bool]):
+    def __init__(
+        self, study: Study, material: Material, leases: Leases | None, interrupted: list[bool], together: int = 1
+    ):
+        self.together = together
         self.study = study
         self.material = material
         self.leases = leases
@@ -104,24 +111,93 @@ class Shift:
         """What this process has compiled."""
 
     def one_of(self, trials: list[FrozenTrial]) -> bool:
-        """Runs the first trial that can be had; whether there was one."""
+        """Runs the first trial that can be had, and others with it if they are to be trained together; whether there was
+        one."""
         for trial in self.in_turn(trials):
-            with claim(self.study, trial, self.leases) as mine:
+            with contextlib.ExitStack() as claims:
+                mine = claims.enter_context(claim(self.study, trial, self.leases))
                 if mine is None:
                     continue
-                begin = time.perf_counter()
+                group = [mine, *self._companions(mine, trials, claims)]
+                now = trial
                 try:
-                    text = self.run(mine)
-                except Lost:
-                    text = "another worker has taken it up"
+                    self._side_by_side(group)
+                    for one in group:
+                        now, begin = one.trial, time.perf_counter()
+                        try:
+                            text = self.run(one)
+                        except Lost:
+                            text = "another worker has taken it up"
+                        _say(f"trial {now.number}: {text} ({in_words(time.perf_counter() - begin)})")
                 except KeyboardInterrupt:
-                    self._note(trial, DEATHS, [])  # this one is none
+                    for one in group:
+                        self._note(one.trial, DEATHS, [])  # this one is none
                     raise KeyboardInterrupt(
-                        f"interrupted in trial {trial.number}; lrcssm tune worker {self.study.name} goes on with it."
+                        f"interrupted in trial {now.number}; lrcssm tune worker {self.study.name} goes on with it."
                     ) from None
-                _say(f"trial {trial.number}: {text} ({in_words(time.perf_counter() - begin)})")
                 return True
         return False
+
+    def _companions(self, mine: Claim, trials: list[FrozenTrial], claims: contextlib.ExitStack) -> list[Claim]:
+        """Other trials with the program of this one, claimed, as many as may be trained with it."""
+        plan, found = self.study.plan, []
+        wanted = self.study.settings(mine.trial)
+        if self.together == 1 or plan.pruner != "none" or not wanted or not self._pays(wanted):
+            return []
+        for trial in trials:
+            if (len(found) + 2) * len(plan.seeds) > self.together:
+                break
+            settings = self.study.settings(trial)
+            if trial.number != mine.trial.number and settings and program(settings) == program(wanted):
+                other = claims.enter_context(claim(self.study, trial, self.leases))
+                found += [] if other is None else [other]
+        return found
+
+    def _pays(self, settings: dict[str, Any]) -> bool:
+        config, training = self.study.plan.configured(self.material.data, settings, self.study.plan.seeds[0])
+        return pays(config, training, self.material.parts(training.seed)[0])
+
+    def _side_by_side(self, group: list[Claim]) -> None:
+        """Trains the runs of some trials in one program, as far as they have not begun, and leaves their results."""
+        plan = self.study.plan
+        if self.together == 1 or plan.pruner != "none" or not all(self.study.settings(one.trial) for one in group):
+            return
+        waiting = [run for one in group for run in self._runs(one, self.study.settings(one.trial)) if run.fresh]
+        if len(waiting) < 2 or not self._pays(self.study.settings(group[0].trial)):
+            return
+
+        def tick(step: int) -> None:
+            for one in group:
+                one.check()
+            if self.interrupted:
+                raise KeyboardInterrupt
+
+        begin = time.perf_counter()
+        for first in range(0, len(waiting), self.together):
+            runs = waiting[first : first + self.together]
+            parts = [self.material.parts(run.training.seed) for run in runs]
+            models = [run.model(train) for run, (train, _) in zip(runs, parts, strict=True)]
+            try:
+                ends = fit_together(
+                    models, [train for train, _ in parts], [seen for _, seen in parts], [run.training for run in runs],
+                    solver=SOLVERS[plan.options["solver"]], tick=tick,
+                )  # fmt: skip
+            except (Lost, ValueError, MemoryError, jax.errors.JaxRuntimeError):
+                return  # each alone will say what is wrong with it
+            for run, end in zip(runs, ends, strict=True):
+                if isinstance(end, Fitted):
+                    run.finish(end)
+        names = ", ".join(str(one.trial.number) for one in group)
+        _say(f"trials {names}: {len(waiting)} runs together ({in_words(time.perf_counter() - begin)})")
+
+    def _runs(self, mine: Claim, settings: dict[str, Any]) -> list["Run"]:
+        """The runs of a trial, one for each seed."""
+        plan, found = self.study.plan, []
+        for seed in plan.seeds:
+            model, training = plan.configured(self.material.data, settings, seed)
+            folder = Folder(self.study.folder_of(mine.trial).path / plan.identity(model, training))
+            found.append(Run(model, training, folder))
+        return found
 
     def in_turn(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
         """Which to take first: one whose program this process has, then one whose program no other is at."""
@@ -162,14 +238,12 @@ class Shift:
             if self.interrupted:
                 raise KeyboardInterrupt
 
-        for number, seed in enumerate(plan.seeds):
-            model, training = plan.configured(self.material.data, settings, seed)
-            folder = Folder(self.study.folder_of(mine.trial).path / plan.identity(model, training))
+        for number, run in enumerate(self._runs(mine, settings)):
 
-            def look(epoch: Epoch, before: int = number * training.steps, training: TrainingConfig = training) -> None:
-                told(before + epoch.step, float(np.mean([*scores, _score(epoch, training)])))
+            def look(epoch: Epoch, before: int = number * run.training.steps, run: Run = run) -> None:
+                told(before + epoch.step, float(np.mean([*scores, _score(epoch, run.training)])))
 
-            scores.append(run_seed(plan, self.material, model, training, folder, look, tick))
+            scores.append(run.score(self.material, SOLVERS[plan.options["solver"]], look, tick))
             mine.check()
         return float(np.mean(scores))
 
@@ -217,37 +291,6 @@ class Reports:
             self.last, self.when = step, now
         if self.all_of_them and step >= self.last and self.running.should_prune():
             raise TrialPruned
-
-
-def run_seed(
-    plan: Plan, material: Material, config: ModelConfig, training: TrainingConfig, folder: Folder,
-    look: Callable[[Epoch], None], tick: Callable[[int], None],
-) -> float:  # fmt: skip
-    """Runs one seed of a trial, or goes on with it; gives its best validation score.
-
-    **Arguments:**
-
-    - `plan`, `material`, `config`, `training`: what to run.
-    - `folder`: where its result is, or its checkpoint.
-    - `look`, `tick`: called after each look at the validation data and after each step.
-    """
-    if folder.file("result.json").exists():
-        return folder.read_json("result.json")["score"]
-    folder.path.mkdir(parents=True, exist_ok=True)
-    folder.write_json("run.json", {"model": json.loads(config.to_json()), "training": dataclasses.asdict(training)})
-    train, validation = material.parts(training.seed)
-    model = SequenceModel(config, jax.random.key(training.seed)).with_statistics(*train.statistics())
-    fitted = fit(
-        model, train, validation, training, solver=SOLVERS[plan.options["solver"]], report=look, tick=tick,
-        checkpoint=folder.checkpoint, resume=True,
-    )  # fmt: skip
-    folder.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in fitted.history))
-    folder.write_json(
-        "result.json", {"score": fitted.score, "step": fitted.step, "seconds": fitted.history[-1].seconds}
-    )
-    for name in (folder.checkpoint, pathlib.Path(f"{folder.checkpoint}.previous")):
-        name.unlink(missing_ok=True)
-    return fitted.score
 
 
 def _greeting(study: Study) -> str:

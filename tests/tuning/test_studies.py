@@ -1,0 +1,252 @@
+"""Sweeps: what is tried, and what comes of it."""
+
+import dataclasses
+import itertools
+import json
+import pathlib
+import shlex
+import sys
+
+import pytest
+from optuna.trial import TrialState
+from studies import NINE, SHORT, SMALL, made, options, states, words
+from test_runs import wave_file
+
+from lrcssm import cli
+from lrcssm.runs import ModelOptions, TrainingOptions, train as train_module
+from lrcssm.tuning import study as study_module, worker
+from lrcssm.tuning.claims import claim
+from lrcssm.tuning.run import Run
+from lrcssm.tuning.space import COMPILED_FOR, Space, make_space, program
+from lrcssm.tuning.study import finished_well, unfinished
+from lrcssm.tuning.worker import Shift, work
+
+# What is tried
+
+
+def test_the_paper_s_grid():
+    points = make_space("paper", (), ()).points()
+    assert len(points) == 81 == len({tuple(sorted(point.items())) for point in points})
+    for name, values in {
+        "learning_rate": [1e-5, 1e-4, 1e-3], "width": [16, 64, 128], "state": [16, 64, 256], "depth": [2, 4, 6],
+    }.items():  # fmt: skip
+        assert sorted({point[name] for point in points}) == values
+    # Equal programs stand together: there are 27, and 26 changes.
+    assert sum(program(a) != program(b) for a, b in itertools.pairwise(points)) == 26
+
+
+def test_options_hold_and_vary():
+    space = make_space("paper", ("clip=0.1,1", "state=8,9"), ("width", "depth"))
+    assert len(space.points()) == 12 and set(space.points()[0]) == {"state", "learning_rate", "clip"}
+    assert {point["state"] for point in space.points()} == {8, 9}
+    space = make_space("search", ("learning-rate=1e-4..1e-2", "include_time=yes,no"), ())
+    assert {axis.name: axis.range for axis in space.axes}["learning_rate"] == (1e-4, 1e-2)
+    assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
+    for name in ("weight_decay", "clip", "ema", "learning_rate", "steps"):
+        assert name not in COMPILED_FOR
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("waves.csv", "--study"),
+        ("nothing.csv --study s", "'nothing.csv': it does not exist"),
+        ("waves.csv --study a/b", "A study cannot be called 'a/b'"),
+        ("waves.csv --study s --space grid", "'search', 'paper'"),
+        ("waves.csv --study s --seeds", "--seeds got no value"),
+        ("waves.csv --study s --seeds 1 1", "give each seed once"),
+        ("waves.csv --study s --trials 0", "--trials got 0"),
+        ("waves.csv --study s --space paper --trials 9", "whose grid has as many points as it has"),
+        ("waves.csv --study s --timeout 0", "--timeout got 0"),
+        ("waves.csv --study s --vary wdith=3", "--vary got 'wdith=3'; give one of architecture, cell, width"),
+        ("waves.csv --study s --vary width", "give name=value,value"),
+        ("waves.csv --study s --vary width=3,x", "--vary got 'x' for width"),
+        ("waves.csv --study s --vary width=3,3", "give each value once"),
+        ("waves.csv --study s --vary width=3..9", "a range is for a search and for numbers with a point"),
+        ("waves.csv --study s --vary clip=1..0.1", "a range goes from one positive number to a larger one"),
+        ("waves.csv --study s --space paper --vary clip=0.1..1", "a range is for a search"),
+        ("waves.csv --study s --vary width=3 --width 4", "but --width holds it"),
+        ("waves.csv --study s --vary cell=LRC,ABC", "give one of LRC"),
+        ("waves.csv --study s --preset best", "--preset got 'best'"),
+        ("waves.csv --study s --split paper --width 16 --steps 0", "give a whole number of at least 1"),
+        ("waves.csv --study s --storage sqlite:///s.db", "SQLite fails as soon as several workers write"),
+        ("waves.csv --study s --storage .", "which is a folder"),
+        ("waves.csv --study s --storage waves.csv", "waves.csv is not a journal of Optuna"),
+        ("waves.csv --study s --storage nosuch://me:secret@x/y", "--storage got 'nosuch://x/y', which cannot be used"),
+        ("waves.csv --study s --storage grpc://here", "give grpc://host:port"),
+    ],
+)
+def test_mistakes(arguments, says, capsys):
+    assert cli.main(["tune", "start", *arguments.split()]) == 2
+    err = capsys.readouterr().err
+    assert says in err and err.startswith("lrcssm: ") and err.count("\n") == 1 and "secret" not in err
+    assert not pathlib.Path("runs").exists()
+
+
+def test_mistakes_about_studies(capsys, monkeypatch, instant):
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", type(sys)("optuna_dashboard"))
+    for command in ("worker", "show", "dashboard"):
+        assert cli.main(["tune", command, "none"]) == 2
+        assert "There is no study in runs/tune/none.journal; lrcssm tune start" in capsys.readouterr().err
+    assert not pathlib.Path("runs").exists()
+    start = options()
+    assert cli.main(words(start)) == 0
+    assert cli.main(["tune", "show", "other", "--storage", "runs/tune/s.journal"]) == 2
+    assert "There is no study 'other' in this storage; it has s." in capsys.readouterr().err
+    assert cli.main(words(dataclasses.replace(start, vary=("learning_rate=1e-3,1e-1",)))) == 2
+    assert "its learning_rate is [0.001, 0.01], not [0.001, 0.1]" in capsys.readouterr().err
+    (pathlib.Path("database")).write_bytes(b"SQLite format 3\0....")
+    assert cli.main([*words(start), "--storage", "database"]) == 2
+    assert "SQLite fails" in capsys.readouterr().err
+    wave_file(pathlib.Path(), channels=2)
+    assert cli.main(["tune", "worker", "s"]) == 2
+    assert "is not what it was when the study was made" in capsys.readouterr().err
+    assert cli.main(["tune", "dashboard", "s", "--port", "0"]) == 2
+
+
+@pytest.mark.parametrize("command", [["start", "waves.csv", "--study", "s"], ["worker", "s"], ["show", "s"]])
+def test_without_optuna(command, capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith(("lrcssm.tuning.", "optuna"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert cli.main(["tune", *command]) == 2
+    sentence = 'This needs optuna, which is not installed; pip install "lrcssm[tune]" gives it.'
+    assert sentence in capsys.readouterr().err
+
+
+def test_dashboard(capsys, monkeypatch, instant):
+    assert cli.main(words(options())) == 0
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
+    assert cli.main(["tune", "dashboard", "s"]) == 2
+    assert 'pip install "lrcssm[tune]"' in capsys.readouterr().err
+    served = []
+    module = type(sys)("optuna_dashboard")
+    module.run_server = lambda storage, host, port: served.append((storage.get_all_studies()[0].study_name, host, port))
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", module)
+    assert cli.main(["tune", "dashboard", "s", "--port", "8081"]) == 0
+    assert served == [("s", "localhost", 8081)]
+    assert "http://localhost:8081/dashboard/studies/0" in capsys.readouterr().err
+
+
+# From start to end
+
+
+def test_a_grid_from_start_to_end(capsys):
+    start = options()
+    assert cli.main(words(start)) == 0
+    assert "2 of 2 trials to go" in capsys.readouterr().err
+    assert cli.main(["tune", "show", "s", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["states"] == {"complete": 2, "given up early": 0, "failed": 0, "running": 0, "waiting": 0}
+    values = {trial["settings"]["learning_rate"]: trial["value"] for trial in found["trials"]}
+    best = max(values, key=lambda rate: values[rate])
+    assert f"--learning-rate {best}" in found["command"]
+    assert not list(pathlib.Path().rglob("checkpoint*"))
+
+    # The command gives what the trial promised.
+    with pytest.MonkeyPatch.context() as patch:
+        trained = []
+        patch.setattr(train_module, "_finish", lambda *args: trained.append(args[4]))
+        assert cli.main([*shlex.split(found["command"])[1:], "--quiet"]) == 0
+    assert trained[0].score == values[best] == max(-look.scores["log_loss"] for look in trained[0].history)
+
+    capsys.readouterr()
+    before = pathlib.Path("runs/tune/s.journal").read_bytes()
+    assert cli.main(words(start)) == 0
+    assert "0 of 2 trials to go" in capsys.readouterr().err
+    assert pathlib.Path("runs/tune/s.journal").read_bytes().startswith(before)
+    assert cli.main(["tune", "show", "s"]) == 0
+    out = capsys.readouterr().out
+    assert "the best of 2 trials" in out and "2 complete." in out and found["command"] in out.splitlines()
+
+
+def test_a_search_has_its_trials_and_gives_bad_ones_up(capsys, monkeypatch):
+    monkeypatch.setattr(study_module, "STARTUP", 2)
+    start = options(
+        space="search", vary=("learning_rate=1e-4..1e-1",), trials=9, pruner="halving",
+        training=TrainingOptions(**SHORT, weight_decay=0.01),
+    )  # fmt: skip
+    study, material = made(start)
+    work(study, material)
+    found = states(study)
+    assert len(found) == 9 and set(found) == {"COMPLETE", "PRUNED"} and found.count("COMPLETE") >= 2
+    rates = [trial.params["learning_rate"] for trial in study.trials().values()]
+    assert len(set(rates)) == 9 and min(rates) >= 1e-4 and max(rates) <= 1e-1
+    best = finished_well(study.trials())[0]
+    assert best.value == max(trial.value for trial in study.trials().values() if trial.state == TrialState.COMPLETE)
+    assert max(best.intermediate_values) == SHORT["steps"] and max(best.intermediate_values.values()) == best.value
+    longer, _ = made(dataclasses.replace(start, trials=12))
+    assert states(longer) == [*found, "WAITING", "WAITING", "WAITING"]
+    shorter, _ = made(dataclasses.replace(start, trials=None))
+    assert len(shorter.trials()) == 12
+    capsys.readouterr()
+    assert cli.main(["tune", "show", "s"]) == 0
+    out = capsys.readouterr().out
+    assert "3 waiting" in out and "given up early" in out
+
+
+def test_seeds(instant, monkeypatch):
+    study, material = made(options(seeds=(3, 1, 4)))
+    seen = []
+    monkeypatch.setattr(Run, "score", lambda run, *_: seen.append(run.training.seed) or float(run.training.seed))
+    work(study, material)
+    assert seen == [3, 1, 4] * 2
+    assert [trial.value for trial in study.trials().values()] == [pytest.approx(8 / 3)] * 2
+    split = {seed: material.parts(seed) for seed in (3, 1)}
+    assert split[3] is material.parts(3)
+    first = [sorted(one.tobytes() for one in split[seed][1].series) for seed in (3, 1)]
+    assert first[0] != first[1]
+
+
+def test_reports_are_means_over_the_seeds(monkeypatch):
+    """Of the second seed a look tells the mean of the first seed's result and its own score."""
+    start = options(space="search", vary=("learning_rate=1e-3..1e-2",), trials=1, seeds=(0, 1),
+                    training=TrainingOptions(**SHORT, weight_decay=0.01))  # fmt: skip
+    study, material = made(start)
+    work(study, material)
+    (trial,) = study.trials().values()
+    folders = sorted(study.folder_of(trial).path.glob("*/history.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+    first, second = (
+        [json.loads(line)["scores"]["log_loss"] for line in path.read_text().splitlines()] for path in folders
+    )
+    wanted = {10 * (i + 1): -one for i, one in enumerate(first)}
+    wanted |= {60 + 10 * (i + 1): (-min(first) - one) / 2 for i, one in enumerate(second)}
+    assert trial.intermediate_values == pytest.approx(wanted)
+    assert trial.value == pytest.approx(-(min(first) + min(second)) / 2)
+
+
+def test_what_fails_is_told_and_does_not_stop_the_rest(instant, monkeypatch, capsys):
+    def score(run, material, solver, look, tick):
+        if run.training.learning_rate == 1e-3:
+            raise FloatingPointError("Training failed.")
+        return float("nan") if run.training.learning_rate == 1e-2 else 0.5
+
+    monkeypatch.setattr(Run, "score", score)
+    study, material = made(options(vary=("learning_rate=1e-3,1e-2,1e-1",)))
+    work(study, material)
+    assert states(study) == ["FAIL", "FAIL", "COMPLETE"]
+    capsys.readouterr()
+    assert cli.main(["tune", "show", "s"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Trial 0 failed: Training failed." in out and "Trial 1 failed: its validation score is nan" in out
+
+
+def test_timeout_begins_no_other(instant, monkeypatch):
+    study, material = made(options(vary=NINE))
+    clock = iter(range(100))
+    monkeypatch.setattr(worker.time, "monotonic", lambda: float(next(clock)))
+    work(study, material, timeout=2.5)
+    assert states(study).count("WAITING") in (7, 8) and len(instant) == 9 - states(study).count("WAITING")
+
+
+def test_a_worker_stays_with_a_program(instant):
+    study, material = made(options(model=ModelOptions(**SMALL | {"width": None}), vary=("width=4,8", *NINE[:1])))
+    shift, order = Shift(study, material, None, []), study.trials()
+    assert [study.settings(one)["width"] for one in shift.in_turn(list(order.values()))] == [4, 4, 4, 8, 8, 8]
+    with claim(study, order[0], None):  # another has begun with the first
+        first = shift.in_turn(unfinished(study.trials()))[0]
+        assert study.settings(first)["width"] == 8
+        shift.one_of(unfinished(study.trials()))
+    with claim(study, order[5], None):  # also if another is at the same
+        widths = [study.settings(one)["width"] for one in shift.in_turn(unfinished(study.trials()))]
+    assert widths == [8, 8, 4, 4, 4]
