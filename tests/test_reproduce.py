@@ -56,6 +56,10 @@ def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, 
     assert "0 of 2 runs are there; 2 to go" in err and "2/2 LrcSSM, SCP1, seed 3456:" in err
     results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/result.json"))]
     assert [result["test_cases"] for result in results] == [7, 7] and results[0]["steps"] == STEPS
+    assert {result["command"] for result in results} == {
+        f"lrcssm reproduce table1 --models LrcSSM --datasets SCP1 --seeds {seed} --steps {STEPS}"
+        for seed in (2345, 3456)
+    }
     assert not list(tmp_path.glob("*/checkpoint*"))
     kept = results[0]["time_constants"]
     assert [len(kept[when]) for when in ("before", "after")] == [2, 2] and len(kept["after"][0]) == len(
@@ -69,6 +73,53 @@ def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, 
     assert cell["ours"][0] == pytest.approx(100 * np.mean([result["test"] for result in results]))
     assert cell["ours"][1] == pytest.approx(100 * np.std([result["test"] for result in results]))
     assert (cell["published"], cell["runs"], cell["of"]) == ([85.2, 2.1], 2, 2)
+
+
+def test_what_is_there_is_said(scp1, tmp_path, capsys):
+    assert cli.main(words(tmp_path)) == 0
+    asked = ["reproduce", "table1", "--datasets", "SCP1", "--models", "LrcSSM", "--store", str(tmp_path)]
+    capsys.readouterr()
+    assert cli.main([*asked, "--show"]) == 0
+    assert f"There are runs of {STEPS} steps: give --steps." in capsys.readouterr().out
+    assert cli.main([*asked, "--plan", "--steps", str(STEPS), "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (entry["runs"], entry["finished"]) == (5, 2) and entry["seconds"] > 0
+
+
+def test_a_part_of_the_data_is_not_the_end(scp1, tmp_path, capsys, monkeypatch):
+    """What has no split is said in the table; a run that fails is too, and the others go on."""
+    monkeypatch.setattr(reproduce, "load", lambda name, directory: dataclasses.replace(scp1, total=1000, index=None))
+    assert cli.main(words(tmp_path)) == 0
+    assert "the paper's split needs all of them, or an index" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.setattr(reproduce, "load", lambda name, directory: scp1)
+
+    def fail(*args, **more):
+        raise MemoryError("There is no room.")
+
+    monkeypatch.setattr(reproduce, "run_job", fail)
+    assert cli.main(words(tmp_path)) == 0
+    assert "Failed: There is no room" in capsys.readouterr().out
+
+
+def test_iterations_are_those_of_a_solver_that_has_some():
+    assert {job.solver for job in reproduce.plan(Reproduce(table="iterations"))[0]} == {"deer"}
+    assert {job.solver for job in reproduce.plan(Reproduce(table="iterations", solver="elk"))[0]} == {"elk"}
+    assert {job.solver for job in reproduce.plan(Reproduce(table="nonlinear"))[0]} == {"auto"}
+
+
+def test_ablations_have_the_epochs_of_each_set():
+    made = lambda name: jobs.make_job(TABLES["nonlinear"], "GruSSM", name, 2345, "clean", {}, "auto").training
+    found = {
+        name: (made(name)["steps"], made(name)["check_every"], made(name)["patience"]) for name in ("SCP1", "Worms")
+    }
+    assert found == {"SCP1": (294_000, 98, 1000), "Worms": (123_000, 41, 100)}
+
+
+def test_equal_is_equal():
+    table = TABLES["equal"]
+    for row in ("lrcssm", "s5", "mamba", "hyena", "transformer"):
+        job = jobs.make_job(table, row, "SCP1", 2345, "clean", {}, "auto")
+        assert job.model is not None and (job.model["bidirectional"], job.model["pool"]) == (False, "mean-max-std")
 
 
 def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(scp1, tmp_path):
@@ -141,7 +192,7 @@ def test_every_run_of_every_table_can_be_planned(capsys):
     assert cli.main(["reproduce", "table1", "--plan"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Transformer cannot be run on Heart, SCP1, SCP2, Ethanol, Motor, Worms: no configuration is published" in out
-    assert "runs, about" in out
+    assert "0 of them finished; the others take about" in out
     assert cli.main(["reproduce", "table1", "--plan", "--json", "--models", "LrcSSM"]) == 0
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 6
 
@@ -194,6 +245,22 @@ def test_ppg(rates, tmp_path, capsys):
     assert result["test"] == pytest.approx(wanted, rel=1e-4) and result["validation"] < 0
 
 
+def test_our_block_around_the_published_sizes():
+    job = jobs.make_job(TABLES["table1"], "LrcSSM (our block)", "Ethanol", 2345, "published", {}, "auto")
+    assert not job.quirks and job.model is not None
+    wanted = {
+        "width": 128,
+        "state": 16,
+        "depth": 2,
+        "layout": "plain",
+        "patch": 1,
+        "bidirectional": False,
+        "differences": True,
+    }
+    assert wanted.items() <= job.model.items()
+    assert {"learning_rate": 1e-4, "batch": 4, "steps": 2000, "monitor": "last"}.items() <= job.training.items()
+
+
 def test_another_process_is_at_it(tmp_path):
     folder = Folder(tmp_path / "run")
     with jobs.alone(folder) as first, jobs.alone(folder) as second:
@@ -206,7 +273,7 @@ def test_tables_are_complete(capsys):
     """Every average that the paper prints beside a row is that of its numbers."""
     averages = {
         "table1": {"NRDE": 60.2, "NCDE": 55.5, "Log-NCDE": 64.4, "LRU": 61.8, "S5": 63.1, "Mamba": 58.6, "S6": 62.0,
-                   "LinOSS-IMEX": 65.0, "LinOSS-IM": 67.8, "Transformer": 59.0, "RFormer": 64.5, "LrcSSM": 66.3},
+                   "LinOSS-IMEX": 65.0, "LinOSS-IM": 67.8, "Transformer": 59.0, "RFormer": 64.5, "LrcSSM": 65.6},
         "nonlinear": {"MguSSM": 63.2, "GruSSM": 63.1, "LstmSSM": 62.34, "LrcSSM": 65.4},
         "stc": {"StcSSM": 63.4}, "dense": {"dense": 63.3}, "dependence": {"A(u) b(x,u)": 65.0, "A(u) b(u)": 63.8},
         "complex": {"g, k": 64.6, "g, k, a": 65.4, "g, k, a, b": 66.2},

@@ -90,7 +90,7 @@ def test_page(report):
     assert "3 models over Heart, SCP1 and Ethanol" in text and "Left out, for want of a data set: S6." in text
     assert "3 data sets are too few for the test" in text
     assert "11 models over Heart, SCP1, SCP2, Ethanol, Motor and Worms" in text
-    assert "58.6 is that of the complex model" in text
+    assert "which is that of the complex model" in text
 
 
 def test_markdown(report):

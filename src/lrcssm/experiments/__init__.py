@@ -29,7 +29,7 @@ class Reproduce:
     steps: Int = None
     """Steps of the optimiser for all models alike, where those of the published configurations are too many."""
     solver: SolverName = "auto"
-    """How the recurrences are solved while training; deer for the table of iterations."""
+    """How the recurrences are solved while training; auto is deer for the table of iterations."""
     store: Annotated[str, tyro.conf.arg(metavar="DIR")] = "runs/reproduce"
     """Where results are kept; what is there is not run again, what was interrupted is gone on with. Several processes may
     share it."""
@@ -49,6 +49,8 @@ class Reproduce:
         for name in ("datasets", "models", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"--{name} got no value; give at least one.")
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"--steps got {self.steps}; give a whole number of at least 1.")
 
     def run(self) -> None:
         from .reproduce import run

@@ -110,4 +110,4 @@ def as_markdown(parts: Sequence[Part], cards: Sequence[tuple[str, str]]) -> str:
 
 def _markdown_cell(cell: Cell) -> str:
     text = cell if isinstance(cell, str) else f"{cell[0]} / **{cell[1]}**"
-    return text.replace("|", "\\|")
+    return text.replace("|", "\\|").replace("][", "], [")  # side by side they would be a link

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from ..runs.folder import Folder
 from ..training import TrainingConfig, evaluate, fit
 from . import traces
 from .published import DATASETS, SIZES, configured, published
-from .tables import ABLATION, EQUAL, MINIROCKET, Row, Table
+from .tables import ABLATION, EQUAL, MINIROCKET, OURS, Row, Table
 
 Protocol = Literal["clean", "published"]
 LACKS_A_CHANNEL = ("Ethanol", "Motor")
@@ -109,19 +110,28 @@ def _fields(table: Table, entry: Row, dataset: str) -> tuple[dict[str, Any], dic
     assert entry.architecture is not None
     if table.sizes == "published":
         fields, training = published(entry.architecture, dataset)
+        if entry.block == "ours":
+            sizes = {name: fields[name] for name in ("width", "state", "depth", "time")}
+            rates = {name: training[name] for name in ("learning_rate", "batch")}
+            return _ours(entry.architecture, dataset, patch=1) | sizes | {"bidirectional": False}, OURS | rates
         if dataset == "PPG":
             fields = fields | {"task": "per-step", "pool": "mean"}
         return fields | entry.changes, training
     if table.sizes == "equal":
-        length = SIZES[dataset].length
-        patch = ARCHITECTURES[entry.architecture].get("patch", 8)
-        fields = default_fields(ARCHITECTURES, entry.architecture, length, False, patch=patch)
-        return fields | {"differences": dataset == "Ethanol"}, dict(EQUAL)
-    fields, training = published("lrcssm", "SCP1")
+        fields = _ours(entry.architecture, dataset, ARCHITECTURES[entry.architecture].get("patch", 8))
+        pool = fields["pool"] if fields["pool"] == "last" else "mean-max-std"
+        return fields | {"bidirectional": False, "pool": pool}, dict(EQUAL)
+    fields, training = published("lrcssm", dataset)
     cell = ARCHITECTURES[entry.architecture]
     if cell["cell"] not in ("LRC", "STC"):
         fields = fields | {"cell_options": {}}
     return fields | ABLATION | cell | entry.changes, training | {"learning_rate": 1e-4}
+
+
+def _ours(architecture: str, dataset: str, patch: int) -> dict[str, Any]:
+    """The block of `lrcssm train`."""
+    fields = default_fields(ARCHITECTURES, architecture, SIZES[dataset].length, False, patch=patch)
+    return fields | {"differences": dataset == "Ethanol"}
 
 
 def fingerprint(data: Dataset) -> str:
@@ -159,10 +169,33 @@ def _at_their_steps(cases: Cases) -> Cases:
     return dataclasses.replace(cases, targets=tuple(found))
 
 
+def command(table: str, job: Job, steps: int | None) -> str:
+    """What gives this run alone; `steps` if they are not those of the table."""
+    words = ["lrcssm", "reproduce", table, "--models", job.row, "--datasets", job.dataset, "--seeds", str(job.seed)]
+    words += ["--protocol", job.protocol] if job.protocol != "clean" else []
+    words += ["--steps", str(steps)] if steps is not None else []
+    words += ["--solver", job.solver] if job.solver not in ("auto", "none") else []
+    return shlex.join(words)
+
+
 def run_job(
-    job: Job, data: Dataset, folder: Folder, solver: Solver, tick: Callable[[int], None] = lambda step: None
+    job: Job,
+    data: Dataset,
+    folder: Folder,
+    solver: Solver,
+    tick: Callable[[int], None] = lambda step: None,
+    *,
+    by: str | None = None,
 ) -> dict[str, Any]:
-    """Runs a job, or goes on with it where it was interrupted, and writes its result."""
+    """Runs a job, or goes on with it where it was interrupted, and writes its result.
+
+    **Arguments:**
+
+    - `job`, `data`, `solver`: what to run.
+    - `folder`: where its files are.
+    - `tick`: called with the number of each step.
+    - `by`: the command that gives this run, for the record.
+    """
     from ..benchmark.timing import environment
 
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -187,7 +220,7 @@ def run_job(
         } | traces.iterations(fitted.history) | traces.memory(model, fitted.model, test)  # fmt: skip
     result = found | {
         "train_cases": len(train), "test_cases": len(test), "seconds": time.perf_counter() - start,
-        "environment": environment(),
+        "command": by, "environment": environment(),
     }  # fmt: skip
     folder.write_json("result.json", result)
     for name in (folder.checkpoint, pathlib.Path(f"{folder.checkpoint}.previous")):

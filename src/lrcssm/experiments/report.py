@@ -77,7 +77,7 @@ def table_parts(name: str, table: Table, lines: list[Line]) -> Iterable[Part]:
     words = ["The published numbers, and ours in bold."] if ours and table.unit else []
     if not ours:
         words = [f"None of it has been run; lrcssm reproduce {name} --plan says what it would take."]
-    yield Part(f"{table.title}{unit}", text=words, heads=_matrix_heads(lines), rows=_matrix(table, lines, notes))
+    yield Part(f"{table.title}{unit}", text=words, heads=_matrix_heads(table, lines), rows=_matrix(table, lines, notes))
     if ours:
         yield Part("Ours in detail", 3, heads=_DETAILS, rows=[_detail(table, line, notes) for line in ours])
     yield Part("", 3, text=list(table.notes), notes=[_sentence(note) for note in notes])
@@ -135,8 +135,23 @@ def _cells(lines: list[Line]) -> dict[tuple[str, str], list[Line]]:
     return cells
 
 
-def _matrix_heads(lines: list[Line]) -> list[str]:
-    return ["<", *(f"{dataset}<" for dataset in dict.fromkeys(line.dataset for line in lines))]
+def _matrix_heads(table: Table, lines: list[Line]) -> list[str]:
+    datasets = dict.fromkeys(line.dataset for line in lines)
+    return ["<", *(f"{dataset}<" for dataset in datasets), *(["average<"] if _averaged(table, lines) else [])]
+
+
+def _averaged(table: Table, lines: list[Line]) -> bool:
+    """Whether a table has an average over its data sets, as the paper's have."""
+    return table.unit == "%" and len({line.dataset for line in lines}) >= ranks.LEAST
+
+
+def _average(scores: list[Any], count: int) -> str:
+    """Mean and standard error over the data sets, if there is a number for each (but for those where a model ran out of
+    memory)."""
+    found = [score[0] for score in scores if isinstance(score, tuple)]
+    if len(scores) < count or None in scores or len(found) < ranks.LEAST:
+        return "–"
+    return f"{np.mean(found):.1f} ± {np.std(found, ddof=1) / len(found) ** 0.5:.1f}"
 
 
 def _matrix(table: Table, lines: list[Line], notes: dict[str, int]) -> list[list[Cell]]:
@@ -164,8 +179,15 @@ def _matrix(table: Table, lines: list[Line], notes: dict[str, int]) -> list[list
                     f"{plus_minus(chosen.ours, table, len(chosen.results))} {part}{_marks(chosen.remarks, notes)}".strip(),
                 )
             )
-        if set(row[1:]) != {"–"}:
-            rows.append(row)
+        if set(row[1:]) == {"–"}:
+            continue
+        if _averaged(table, lines):
+            chosen = [best(own) for (name, _), own in cells.items() if name == model]
+            shown = [own[0].published for (name, _), own in cells.items() if name == model]
+            text = _average(shown, len(row) - 1)
+            ours = _average([line.ours for line in chosen if line is not None], len(row) - 1)
+            row.append(text if ours == "–" else (text, ours))
+        rows.append(row)
     return rows
 
 
@@ -191,7 +213,8 @@ def _rank_parts(table: Table, lines: list[Line]) -> Iterable[Part]:
     ours: dict[str, dict[str, float]] = {}
     for (model, dataset), own in _cells(lines).items():
         chosen = best([line for line in own if line.complete])
-        if isinstance(own[0].published, tuple):
+        # A row with our block stands beside the number of another one.
+        if isinstance(own[0].published, tuple) and table.rows[model].block == "published":
             published.setdefault(model, {})[dataset] = own[0].published[0]
         if chosen is not None and chosen.ours is not None:
             ours.setdefault(model, {})[dataset] = chosen.ours[0]

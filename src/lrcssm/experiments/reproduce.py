@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from jax.errors import JaxRuntimeError
 
 from ..compilation import remember_compilations
-from ..data import Dataset, load
+from ..data import SEEDS, Dataset, load, paper_parts
 from ..data.download import DataError
+from ..engine.solvers import SOLVERS
 from ..memory import keep_memory
-from ..runs.evaluate import SOLVERS
 from ..runs.folder import Folder, RunError
 from . import Reproduce, cost
-from .jobs import Job, alone, make_job, run_job, why_not
+from .jobs import Job, alone, command, make_job, run_job, why_not
 from .published import DATASETS
+from .store import finished, lines_of, read_store
 from .tables import TABLES, Table
 
 
@@ -44,13 +46,29 @@ def run(options: Reproduce) -> None:
     if not options.show:
         _run_missing(known, sets, options)
     cells = collect(options, known, sets, refused | missing)
+    if options.steps is None:
+        _hint(options, cells)
     _print(options, table, cells)
+
+
+def _hint(options: Reproduce, cells: list[dict[str, Any]]) -> None:
+    """Says of a cell without runs which other numbers of steps there are runs of."""
+    table, stored = TABLES[str(options.table)], read_store(options.store)
+    for cell in cells:
+        if cell["runs"]:
+            continue
+        lines = lines_of(table, [cell["model"]], [cell["dataset"]], options.seeds, None, stored)
+        if found := sorted({line.steps for line in lines if line.results and line.steps}):
+            cell["notes"].append(
+                f"there are runs of {' and '.join(f'{steps:,}' for steps in found)} steps: give --steps"
+            )
 
 
 def plan(options: Reproduce) -> tuple[list[Job], dict[tuple[str, str], str]]:
     """The runs that the options ask for, and why some rows have none for a data set."""
     assert options.table is not None
     table = TABLES[options.table]
+    solver = solver_of(options)
     changes = {} if options.steps is None else {"steps": options.steps}
     jobs, refused = [], {}
     for row in asked(options.models, tuple(table.rows), "models"):
@@ -60,12 +78,16 @@ def plan(options: Reproduce) -> tuple[list[Job], dict[tuple[str, str], str]]:
                 continue
             try:
                 jobs += [
-                    make_job(table, row, dataset, seed, options.protocol, changes, options.solver)
-                    for seed in options.seeds
+                    make_job(table, row, dataset, seed, options.protocol, changes, solver) for seed in options.seeds
                 ]
             except ValueError as error:
                 refused[row, dataset] = str(error).rstrip(".")
     return jobs, refused
+
+
+def solver_of(options: Reproduce) -> str:
+    """How the runs are solved: the table of iterations needs a solver that has some."""
+    return "deer" if options.table == "iterations" and options.solver == "auto" else options.solver
 
 
 def columns(table: Table) -> tuple[str, ...]:
@@ -89,7 +111,10 @@ def _load(names: set[str], directory: str | None) -> tuple[dict[str, Dataset], d
     sets, missing = {}, {}
     for name in sorted(names):
         try:
-            sets[name] = load(DATASETS[name], directory=directory)
+            found = load(DATASETS[name], directory=directory)
+            if name != "PPG":
+                paper_parts(found, SEEDS[0])  # which a part of the data may not have
+            sets[name] = found
         except (DataError, OSError, ValueError) as error:
             missing[name] = f"{DATASETS[name]} is not there" if isinstance(error, OSError) else str(error).rstrip(".")
             if name == "PPG":
@@ -124,12 +149,13 @@ def _run_missing(known: list[tuple[Job, Folder]], sets: dict[str, Dataset], opti
             start = time.perf_counter()
             with _counting(f"{number}/{len(waiting)} {_name(job)}", job, left) as tick:
                 try:
-                    result = run_job(job, sets[job.dataset], folder, SOLVERS[options.solver], tick)
+                    by = command(str(options.table), job, options.steps)
+                    result = run_job(job, sets[job.dataset], folder, SOLVERS[solver_of(options)], tick, by=by)
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(
                         f"interrupted in run {number} of {len(waiting)}; the same command goes on from there."
                     ) from None
-                except (RunError, FloatingPointError, ImportError) as error:
+                except (RunError, ValueError, ArithmeticError, ImportError, MemoryError, JaxRuntimeError) as error:
                     _say(f"{number}/{len(waiting)} {_name(job)}: failed: {error}")
                     folder.write_json("failure.json", {"error": str(error)})
                     continue
@@ -155,7 +181,7 @@ def collect(
                 "model": row, "dataset": dataset, "published": table.rows[row].published.get(dataset),
                 "ours": [float(np.mean(scores)), float(np.std(scores))] if scores else None,
                 "runs": len(found), "of": len(options.seeds),
-                "iterations": float(np.mean(each)) if (each := [r["iterations"] for r in found if "iterations" in r]) else None,
+                "iterations": float(np.mean(each)) if (each := [r["iterations"] for r in found if r.get("iterations")]) else None,
                 "seconds": sum(result["seconds"] for result in found),
                 "notes": _remarks(table, row, dataset, mine, found, failed, sets, reasons),
             })  # fmt: skip
@@ -170,11 +196,13 @@ def _remarks(table, row, dataset, mine, found, failed, sets, reasons) -> list[st
         total, here = sets[dataset].total, len(sets[dataset])
         if total is not None and here < total:
             notes.append(f"{total - here} of {total} cases of the data are not there, all of them training cases")
-    if mine and mine[0][0].model is not None and table.sizes != "equal":
+    if mine and mine[0][0].model is not None:
         steps, whole = mine[0][0].training["steps"], make_job(
             table, row, dataset, mine[0][0].seed, mine[0][0].protocol, {}, mine[0][0].solver
         ).training["steps"]  # fmt: skip
-        if steps < whole:
+        if steps != whole and (table.sizes == "equal" or table.rows[row].block == "ours"):
+            notes.append(f"{steps:,} steps instead of {whole:,}")
+        elif steps < whole:
             notes.append(f"{steps:,} steps, where the published runs had up to {whole:,}")
     return notes
 
@@ -189,13 +217,15 @@ def _list(as_json: bool) -> None:
 
 
 def _print_plan(options: Reproduce, jobs: list[Job], refused: dict[tuple[str, str], str]) -> None:
-    rows: dict[tuple[str, str], list[Job]] = {}
-    for job in jobs:
-        rows.setdefault((job.row, job.dataset), []).append(job)
+    rows: dict[tuple[str, str], list[tuple[Job, bool]]] = {}
+    done = finished(jobs, read_store(options.store))
+    for number, job in enumerate(jobs):
+        rows.setdefault((job.row, job.dataset), []).append((job, number in done))
     entries = [
         {
-            "model": row, "dataset": dataset, "runs": len(own), "steps": own[0].training.get("steps"),
-            "batch": own[0].training.get("batch"), "seconds": sum(map(cost.seconds, own)),
+            "model": row, "dataset": dataset, "runs": len(own), "finished": sum(there for _, there in own),
+            "steps": own[0][0].training.get("steps"), "batch": own[0][0].training.get("batch"),
+            "seconds": sum(cost.seconds(job) for job, there in own if not there),
         }
         for (row, dataset), own in rows.items()
     ]  # fmt: skip
@@ -210,10 +240,10 @@ def _print_plan(options: Reproduce, jobs: list[Job], refused: dict[tuple[str, st
     for (row, dataset), text in refused.items():
         impossible.setdefault((row, text), []).append(dataset)
     print_table(
-        ["model<", "data<", "runs", "steps", "batch", "about"],
+        ["model<", "data<", "runs", "done", "steps", "batch", "about"],
         [
             [
-                entry["model"], entry["dataset"], str(entry["runs"]), *(
+                entry["model"], entry["dataset"], str(entry["runs"]), str(entry["finished"]), *(
                     "–" if entry[name] is None else f"{entry[name]:,}" for name in ("steps", "batch")
                 ), cost.in_words(entry["seconds"]),
             ]
@@ -222,7 +252,7 @@ def _print_plan(options: Reproduce, jobs: list[Job], refused: dict[tuple[str, st
         title=f"{options.table}: {TABLES[str(options.table)].title}, protocol {options.protocol}",
         notes=[
             *(f"{row} cannot be run on {', '.join(names)}: {text}." for (row, text), names in impossible.items()),
-            f"{len(jobs)} runs, about {cost.in_words(total)} on two cores of a CPU if none is there yet and none stops early; "
+            f"{len(jobs)} runs, {len(done)} of them finished; the others take about {cost.in_words(total)} on two cores of a CPU if none stops early; "
             "expect a factor of two for LrcSSM and more for the others. --steps, --seeds, --models and --datasets take less of it.",
         ],
     )  # fmt: skip

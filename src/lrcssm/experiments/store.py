@@ -88,6 +88,13 @@ def read_store(path: str | pathlib.Path) -> list[Stored]:
     return found
 
 
+def finished(jobs: list[Job], stored: list[Stored]) -> set[int]:
+    """Which of some jobs have a result, by their place; whether the data is still the same is not asked."""
+    key = lambda job: (_facts(job), job.training.get("steps"), job.solver)
+    done = {key(one.job) for one in stored if one.result is not None}
+    return {number for number, job in enumerate(jobs) if key(job) in done}
+
+
 def lines_of(
     table: Table,
     models: list[str],
@@ -143,7 +150,9 @@ def _remarks(dataset: str, steps: int | None, whole: int | None, table: Table, r
     full = TRAINING_CASES.get(dataset)
     if full is not None and cases and max(cases) < full:
         notes.append(f"trained on {max(cases)} of {full} cases: the others are not there; the test cases are complete")
-    if table.sizes != "equal" and steps is not None and whole is not None and steps < whole:
+    if table.sizes == "equal":
+        notes += [f"{steps:,} steps instead of {whole:,}"] if steps is not None and steps != whole else []
+    elif steps is not None and whole is not None and steps < whole:
         notes.append("fewer steps than the published runs had at most")
     return notes
 
