@@ -43,8 +43,9 @@ def test_scaling(capsys, tmp_path, monkeypatch):
         models, "too_large", lambda planned: "not measured, it is too large" if planned > limit else None
     )
     limit = 1e9
-    words = f"benchmark scaling --architectures lrcssm --lengths 16 8 {SIZES} --json"
+    words = f"benchmark scaling --architectures lrcssm --lengths 16 8 {SIZES} --picture {tmp_path / 'p.png'} --json"
     assert cli.main([*words.split(), str(path)]) == 0
+    assert (tmp_path / "p.png").read_bytes()[1:4] == b"PNG"
     record = json.loads(path.read_text())
     assert [row["length"] for row in record["rows"]] == [8, 16]
     short, long = record["rows"]
@@ -93,3 +94,17 @@ def test_options_are_checked(wrong):
         models.measure(ModelsBenchmark(architectures=("S5",)))
     with pytest.raises(ValueError, match="--lengths got 0"):
         ScalingBenchmark(lengths=(0,))
+
+
+def test_a_picture_of_another_kind(capsys):
+    assert cli.main(["benchmark", "scaling", "--picture", "times.txt"]) != 0
+    assert "--picture got 'times.txt'; give a file that ends in .png, .svg or .pdf" in capsys.readouterr().err
+
+
+def test_published_sizes(capsys):
+    options = ModelsBenchmark(published="EthanolConcentration")
+    config = models.configuration("s5", options)
+    assert (config.width, config.state, config.depth, config.input_dim, config.output_dim) == (16, 16, 6, 3, 4)
+    assert models._batch("s5", options) == 32 and models._batch("lrcssm", options) == 4
+    assert cli.main(["benchmark", "models", "--published", "SCP3"]) != 0
+    assert "--published got 'SCP3'; give one of Heartbeat, " in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """Exported programs give the model's numbers, without the model."""
 
+import importlib.util
 import json
 import pathlib
 import runpy
@@ -27,6 +28,7 @@ VARIANTS = {
     "time": {"time": True, "task": "regress"},
     "attention": {"pool": "attention", "layout": "plain"},
     "mamba": {"cell": "Mamba", "pool": "last"},
+    "bfloat16": {"matmul": "bfloat16"},
 }
 
 
@@ -146,6 +148,10 @@ def test_mistakes(tmp_path, capsys):
     lrcssm.save(tmp_path / "model", make(depth=1))
     assert cli.main(["export", str(tmp_path / "model"), "--out", str(tmp_path / "no" / "file")]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
+    if importlib.util.find_spec("onnx") is None:
+        words = ["export", str(tmp_path / "model"), "--out", str(tmp_path / "model.onnx"), "--format", "onnx"]
+        assert cli.main(words) == 2
+        assert 'install them with pip install "lrcssm[export]"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,9 @@ class ModelsBenchmark:
 
     architectures: tuple[str, ...] = ("all",)
     """Names of lrcssm.models.ARCHITECTURES, or all; a wrong one is answered with all of them. LrcSSM is always measured."""
+    published: Annotated[str | None, tyro.conf.arg(metavar="DATASET")] = None
+    """Measure each architecture with the sizes and the batch that were published for this data set, such as EigenWorms, at
+    its length, in the place of equal sizes: the paper's table of run times."""
     length: int = 17984
     """Sequence length T."""
     width: int = 64
@@ -182,6 +185,8 @@ class ScalingBenchmark:
     """Seconds: what is not measured if, by the time of a short sequence, one step would take more."""
     return_memory: bool = False
     """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
+    picture: Annotated[str | None, tyro.conf.arg(metavar="FILE.png|.svg|.pdf")] = None
+    """Also draw the times against the length."""
     json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
     """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
 
@@ -216,6 +221,10 @@ class LongBenchmark:
     """Channels of the data."""
     classes: int = 5
     """Classes."""
+    chunks: tuple[int, ...] = ()
+    """Also measure each length in chunks of so many steps, beside what the model chooses by itself."""
+    released: bool = False
+    """In the block of the code released with the paper."""
     matmul: Literal["float32", "bfloat16"] = "float32"
     """Precision of the factors of matrix products."""
     rounds: int = 5
@@ -227,7 +236,7 @@ class LongBenchmark:
     """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
 
     def __post_init__(self):
-        sizes = ("lengths", "width", "state", "depth", "batch", "channels", "classes", "rounds")
+        sizes = ("lengths", "width", "state", "depth", "batch", "channels", "classes", "chunks", "rounds")
         _check(self, given=("lengths",), sizes=sizes)
 
     def run(self) -> None:

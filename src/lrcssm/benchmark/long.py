@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..models import ModelConfig, SequenceModel, flops_per_step
+from ..models import RELEASED, ModelConfig, SequenceModel, flops_per_step
 from . import LongBenchmark
 from .layer import make_record, measuring, run_benchmark
 from .step import arguments, compiled_in, fresh_compilations, measured, megabytes, too_large
@@ -30,9 +30,10 @@ def run(options: LongBenchmark) -> None:
 
 def configuration(options: LongBenchmark) -> ModelConfig:
     """The model that is trained."""
+    block: dict[str, Any] = RELEASED if options.released else {"encoder": "linear"}
     return ModelConfig(
         input_dim=options.channels, output_dim=options.classes, width=options.width, state=options.state,
-        depth=options.depth, cell=options.cell, encoder="linear", matmul=options.matmul,
+        depth=options.depth, cell=options.cell, matmul=options.matmul, **block,
     )  # fmt: skip
 
 
@@ -51,32 +52,37 @@ def measure(options: LongBenchmark) -> dict[str, Any]:
     model = SequenceModel(config, jax.random.key(0))
     flops = flops_per_step(model)
     with measuring("--lengths, --width, --state or --batch") as say, fresh_compilations():
-        for length in sorted(set(options.lengths)):
-            say(f"T = {length:,}: compiling")
-            given = arguments(model, length, options.batch)
+        for way in ((length, chunk) for length in sorted(set(options.lengths)) for chunk in (None, *options.chunks)):
+            say(f"T = {_words(way)}: compiling")
+            given = (*arguments(model, way[0], options.batch), None, way[1])
             step, seconds = compiled_in(given)
-            rows[length] = {"length": length, "compile_s": seconds, "memory_mb": megabytes(step), "step": None,
-                            "microseconds": None, "peak_mb": None, "gflops": None, "note": None}  # fmt: skip
-            if note := too_large(rows[length]["memory_mb"]):
-                rows[length]["note"] = note
+            rows[way] = {"length": way[0], "chunk": way[1], "compile_s": seconds, "memory_mb": megabytes(step), "step": None,
+                         "microseconds": None, "peak_mb": None, "gflops": None, "note": None}  # fmt: skip
+            if note := too_large(rows[way]["memory_mb"]):
+                rows[way]["note"] = note
             else:
-                thunks[length] = lambda step=step, given=given: step(*given)
+                thunks[way] = lambda step=step, given=given: step(*given)
         timings = interleave(
-            thunks, rounds=options.rounds, budget=_BUDGET, compiled=True, say=lambda text: say(f"T = {text}")
+            thunks, rounds=options.rounds, budget=_BUDGET, compiled=True, say=lambda text: say(f"T, chunk = {text}")
         )
-        for length, timing in timings.items():
-            tokens = length * options.batch
-            rows[length] |= {"step": measured(timing), "microseconds": 1e6 * timing.best / tokens,
-                             "gflops": 1e-9 * tokens * flops.training / timing.best}  # fmt: skip
+        for way, timing in timings.items():
+            tokens = way[0] * options.batch
+            rows[way] |= {"step": measured(timing), "microseconds": 1e6 * timing.best / tokens,
+                          "gflops": 1e-9 * tokens * flops.training / timing.best}  # fmt: skip
         del thunks
-        for length in timings:
-            say(f"T = {length:,}: memory")
-            rows[length]["peak_mb"] = _peak(config, length, options)
+        for length, chunk in timings:
+            say(f"T = {_words((length, chunk))}: memory")
+            rows[length, chunk]["peak_mb"] = _peak(config, length, chunk, options)
     more = {"dtype": jnp.result_type(float).name, "flops": flops._asdict()}
     return make_record("lrcssm benchmark long", options, facts, list(rows.values())) | more
 
 
-def _peak(config: ModelConfig, length: int, options: LongBenchmark) -> float | None:
+def _words(way: tuple[int, int | None]) -> str:
+    length, chunk = way
+    return f"{length:,}" + ("" if chunk is None else f" in chunks of {chunk:,}")
+
+
+def _peak(config: ModelConfig, length: int, chunk: int | None, options: LongBenchmark) -> float | None:
     """Megabytes of a fresh process that makes two steps."""
     source = f"""
         import jax
@@ -85,12 +91,12 @@ def _peak(config: ModelConfig, length: int, options: LongBenchmark) -> float | N
         from lrcssm.models import ModelConfig, SequenceModel
         {"" if options.return_memory else "keep_memory()"}
         config = ModelConfig.from_json({config.to_json()!r})
-        given = arguments(SequenceModel(config, jax.random.key(0)), {length}, {options.batch})
+        given = (*arguments(SequenceModel(config, jax.random.key(0)), {length}, {options.batch}), None, {chunk})
         step = compiled(*given)
         for _ in range(2):
             jax.block_until_ready(step(*given))
     """
-    grown = resident_bytes("", textwrap.dedent(source), timeout=1800)
+    grown = resident_bytes("", textwrap.dedent(source), timeout=1800.0)
     return None if grown is None else grown[0] / 1e6
 
 
@@ -98,13 +104,13 @@ def show(record: dict[str, Any]) -> None:
     """Prints a record as a table."""
     options, facts, rows = record["options"], record["environment"], record["rows"]
     flops = record["flops"]
-    base = next((row["microseconds"] for row in rows if row["length"] == REFERENCE), None)
-    times = {row["length"]: row["microseconds"] for row in rows if row["microseconds"]}
-    notes = [f"T = {row['length']:,}: {row['note']}." for row in rows if row["note"]]
+    times = {row["length"]: row["microseconds"] for row in rows if row["microseconds"] and row["chunk"] is None}
+    base = times.get(REFERENCE)
+    notes = [f"T = {_words((row['length'], row['chunk']))}: {row['note']}." for row in rows if row["note"]]
     notes += [
         f"Products: {flops['training']:,.0f} operations for each step of a sequence, c_f = {flops['constant']:.0f} for each of "
         "width and depth; what is computed a second time is not counted.",
-        "µs: for one step of one sequence. planned: by the compiler, beyond the arguments. peak: of a fresh process, with "
+        "chunk: – is what the model chooses by itself. µs: for one step of one sequence. planned: by the compiler, beyond the arguments. peak: of a fresh process, with "
         "Python and the compiler.",
     ]
     if base and times and max(times) > REFERENCE:
@@ -114,10 +120,11 @@ def show(record: dict[str, Any]) -> None:
             f"{TARGET}: {'met' if ratio <= TARGET else 'missed'})."
         )
     print_table(
-        ["T", "comp.\ns", "step\nms", "µs", "GFLOP/s", "planned\nMB", "peak\nMB"],
+        ["T", "chunk", "comp.\ns", "step\nms", "µs", "GFLOP/s", "planned\nMB", "peak\nMB"],
         [
             [
                 f"{row['length']:,}",
+                "–" if row["chunk"] is None else f"{row['chunk']:,}",
                 *map(number, (
                     row["compile_s"], (row["step"] or {}).get("best_ms"), row["microseconds"], row["gflops"],
                     row["memory_mb"], row["peak_mb"],
@@ -126,7 +133,7 @@ def show(record: dict[str, Any]) -> None:
             for row in rows
         ],
         title=f"One training step of {options['cell']}, batch {options['batch']}, width {options['width']}, state "
-        f"{options['state']}, depth {options['depth']}, products in {options['matmul']}; {facts['processor']}, "
+        f"{options['state']}, depth {options['depth']}{', released block' if options['released'] else ''}, products in {options['matmul']}; {facts['processor']}, "
         f"{facts['cores']} cores",
         notes=[*notes, *doubts(facts, [])],
     )  # fmt: skip

@@ -1,7 +1,8 @@
 """A training step of every architecture at equal width, state, depth, batch and length; and how it grows with the length.
 
 Every architecture has the block that it was published with (`lrcssm.models.ARCHITECTURES`), the same linear encoder
-where it has one, and the head that comes from its pool. `released` is LrcSSM in the blocks of its released code.
+where it has one, and the head that comes from its pool. `released` is LrcSSM in the blocks of its released code. Or each with the
+configuration that was published for a data set, which are of very different sizes.
 """
 
 import math
@@ -10,13 +11,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..experiments.published import DATASETS, SIZES, configured, published
 from ..models import ARCHITECTURES, RELEASED, ModelConfig, SequenceModel, parameter_count
 from ..models.time import options_of
 from . import ModelsBenchmark, ScalingBenchmark
 from .layer import make_record, measuring, ratio, run_benchmark
 from .step import arguments, compiled, compiled_in, fresh_compilations, measured, megabytes, too_large
 from .table import doubts, number, print_table
-from .timing import environment, interleave
+from .timing import check_destination, environment, interleave
 
 CHOICES: dict[str, dict[str, Any]] = ARCHITECTURES | {"released": RELEASED}
 """What can be measured: fields of `ModelConfig` by name."""
@@ -37,12 +39,28 @@ def run(options: ModelsBenchmark) -> None:
 
 
 def run_scaling(options: ScalingBenchmark) -> None:
-    """The same over several lengths, with the exponents of their growth."""
-    run_benchmark(options, measure_scaling, show_scaling, keep=not options.return_memory)
+    """The same over several lengths, with the exponents of their growth, and a picture."""
+    check_destination(options.picture)
+    if options.picture is not None and not options.picture.endswith((".png", ".svg", ".pdf")):
+        raise ValueError(f"--picture got {options.picture!r}; give a file that ends in .png, .svg or .pdf.")
+
+    def measure(options: ScalingBenchmark) -> dict[str, Any]:
+        record = measure_scaling(options)
+        if options.picture is not None:
+            from .picture import draw_scaling
+
+            draw_scaling(record).savefig(options.picture, dpi=150)
+        return record
+
+    run_benchmark(options, measure, show_scaling, keep=not options.return_memory)
 
 
 def configuration(name: str, options: ModelsBenchmark | ScalingBenchmark) -> ModelConfig:
-    """An architecture at the sizes that were asked for."""
+    """An architecture at the sizes that were asked for, or those that were published for it."""
+    if isinstance(options, ModelsBenchmark) and options.published is not None:
+        size = SIZES[_short(options.published)]
+        fields = published(name, options.published).model
+        return ModelConfig(input_dim=size.channels, output_dim=size.classes, **fields)
     sizes = {
         "input_dim": options.channels, "output_dim": options.classes, "width": options.width, "state": options.state,
         "depth": options.depth, "encoder": "linear",
@@ -63,10 +81,28 @@ def measure(options: ModelsBenchmark) -> dict[str, Any]:
     milliseconds, `to_lrcssm` its best over that of LrcSSM, `compile_s` what tracing and compiling took, and `memory_mb`
     the arrays beyond the arguments in MB of 10⁶ bytes.
     """
-    names, facts = _chosen(options.architectures), environment()
+    names, facts, length = _chosen(options.architectures), environment(), options.length
+    if options.published is not None:
+        short = _short(options.published)
+        names, length = [name for name in names if short in configured(name)], SIZES[short].length
     with measuring("--length, --width, --state or --batch") as say, fresh_compilations():
-        rows = _rows(names, options.length, options, say)
+        rows = _rows(names, length, options, say)
     return make_record("lrcssm benchmark models", options, facts, rows) | {"dtype": jnp.result_type(float).name}
+
+
+def _short(dataset: str) -> str:
+    """A data set as the tables name it."""
+    found = {full: short for short, full in DATASETS.items() if short != "PPG"}
+    name = found.get(dataset, dataset)
+    if name not in found.values():
+        raise ValueError(f"--published got {dataset!r}; give one of {', '.join(found)}.")
+    return name
+
+
+def _batch(name: str, options: Any) -> int:
+    if isinstance(options, ModelsBenchmark) and options.published is not None:
+        return published(name, options.published).training["batch"]
+    return options.batch
 
 
 def measure_scaling(options: ScalingBenchmark) -> dict[str, Any]:
@@ -128,7 +164,7 @@ def _rows(names: list[str], length: int, options: Any, say: Any) -> list[dict[st
 def _prepare(name: str, length: int, options: Any) -> tuple[dict[str, Any], Any]:
     """A row without its time, and what is to be timed; or why it is not."""
     row: dict[str, Any] = {
-        "architecture": name, "length": length, "parameters": None, "compile_s": None, "memory_mb": None, "step": None,
+        "architecture": name, "length": length, "batch": _batch(name, options), "parameters": None, "compile_s": None, "memory_mb": None, "step": None,
         "to_lrcssm": None, "note": None,
     }  # fmt: skip
     try:
@@ -137,10 +173,10 @@ def _prepare(name: str, length: int, options: Any) -> tuple[dict[str, Any], Any]
         return row | {"note": f"not measured: {error}"}, None
     row["parameters"] = parameter_count(model)
     if length > _PROBE:
-        seconds = _probe(model, options.batch) * length / _PROBE
+        seconds = _probe(model, row["batch"]) * length / _PROBE
         if seconds > options.limit:
             return row | {"note": f"not measured, at least {seconds:.0f} s a step; raise --limit to have it"}, None
-    given = arguments(model, length, options.batch)
+    given = arguments(model, length, row["batch"])
     step, row["compile_s"] = compiled_in(given)
     row["memory_mb"] = megabytes(step)
     if note := too_large(row["memory_mb"]):
@@ -159,19 +195,26 @@ def show(record: dict[str, Any]) -> None:
     """Prints a record as a table, with what its columns mean and whether the targets are met."""
     options, facts, rows = record["options"], record["environment"], record["rows"]
     print_table(
-        ["architecture<", "parameters", "comp.\ns", "MB", "step\nms", "to\nLrcSSM"],
+        ["architecture<", "batch", "parameters", "comp.\ns", "MB", "step\nms", "to\nLrcSSM"],
         [
             [
-                row["architecture"], f"{row['parameters']:,}" if row["parameters"] else "–",
+                row["architecture"], str(row["batch"]), f"{row['parameters']:,}" if row["parameters"] else "–",
                 *map(number, (row["compile_s"], row["memory_mb"], (row["step"] or {}).get("best_ms"), row["to_lrcssm"])),
             ]
             for row in rows
         ],
-        title=f"One training step at T = {options['length']:,}, batch {options['batch']}, width {options['width']}, "
-        f"state {options['state']}, depth {options['depth']}, {record['dtype']}; {facts['processor']}, "
-        f"{facts['cores']} cores",
+        title=f"One training step {_sizes(options)}, {record['dtype']}; {facts['processor']}, {facts['cores']} cores",
         notes=[*_notes(rows), *doubts(facts, _uneven(rows)), *_verdicts(rows, options)],
     )  # fmt: skip
+
+
+def _sizes(options: dict[str, Any]) -> str:
+    if options["published"] is not None:
+        return f"of what was published for {options['published']}, 1,000 of which are the paper's run times"
+    return (
+        f"at T = {options['length']:,}, batch {options['batch']}, width {options['width']}, state {options['state']}, depth "
+        f"{options['depth']}"
+    )
 
 
 def show_scaling(record: dict[str, Any]) -> None:
@@ -214,7 +257,7 @@ def _uneven(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _verdicts(rows: list[dict[str, Any]], options: dict[str, Any]) -> list[str]:
-    if any(options[name] != size for name, size in TARGET_SIZE.items()):
+    if options.get("published") is not None or any(options[name] != size for name, size in TARGET_SIZE.items()):
         return []
     published = next((row["to_lrcssm"] for row in rows if row["architecture"] == "released"), None)
     lines = []

@@ -4,24 +4,18 @@ The command is here and imports nothing heavy; `to_stablehlo` and `to_onnx` are 
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
+
+from ..lazy import lazily
 
 if TYPE_CHECKING:
     from .onnx import to_onnx as to_onnx
     from .programs import ExportError as ExportError
     from .stablehlo import to_stablehlo as to_stablehlo
 
-_WHERE = {"to_onnx": "onnx", "to_stablehlo": "stablehlo", "ExportError": "programs"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
+__getattr__, __dir__ = lazily(__name__, {"to_onnx": "onnx", "to_stablehlo": "stablehlo", "ExportError": "programs"})
 
 
 @dataclasses.dataclass(frozen=True)

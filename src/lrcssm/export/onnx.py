@@ -8,8 +8,14 @@ from typing import Any
 
 import jax
 import numpy as np
-import onnx  # pyright: ignore[reportMissingImports]
-import onnxruntime  # pyright: ignore[reportMissingImports]
+
+try:
+    import onnx  # pyright: ignore[reportMissingImports]
+    import onnxruntime  # pyright: ignore[reportMissingImports]
+except ImportError as error:
+    raise ImportError(
+        'To write ONNX takes packages that are not here; install them with pip install "lrcssm[export]".'
+    ) from error
 
 from ..files import atomic
 from ..models import SequenceModel
@@ -63,9 +69,11 @@ def to_onnx(
 
 
 def open_session(raw: bytes) -> onnxruntime.InferenceSession:
-    """A session with one thread: a step is too short for more."""
+    """A session with one thread: a step is too short for more. Nor is it worth the time to give memory from one node to
+    another."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_mem_reuse = False
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
 

@@ -63,13 +63,8 @@ def _sequence(model, timed):
     bare, patch = plain(model), model.config.patch
 
     def run(inputs, dt=None):
-        # As a call does it, without what depends on how long the input is.
-        x, dt, valid = bare.features(inputs, dt, None, None)
-        nothing = (None,) * len(bare.blocks)
-        h, _ = bare.stack(x, nothing, dt, valid, keys=nothing, solver=Sequential(), throw=False)
-        known = bare.unseen(x.shape[1:-1])
-        outputs = bare.head(h) if known is None else bare.conclude(bare.look(known, h, valid))
-        return (bare._scaled(outputs),)
+        # Nothing may ask how long the input is.
+        return (bare(inputs, dt=dt, solver=Sequential(), throw=False, chunk=None)[0],)
 
     time = "t" if patch == 1 else f"{patch}*t"
     shapes: dict[str, tuple[Any, ...]] = {"inputs": (time, "b", model.config.input_dim)}

@@ -14,6 +14,7 @@ def run(options: Export) -> None:
     if not target.parent.is_dir() or target.is_dir():
         raise ExportError(f"{target} cannot be written: it is a folder, or its folder does not exist.")
     trained = open_model(options.model)
+    unit = trained.metadata.get("unit") if options.timed else None
     if options.format == "stablehlo":
         from .stablehlo import to_stablehlo
 
@@ -22,14 +23,22 @@ def run(options: Export) -> None:
         from .onnx import to_onnx
 
         metadata = {} if trained.classes is None else {"classes": json.dumps(trained.classes)}
+        metadata |= {} if unit is None else {"unit": json.dumps(unit)}
         error = to_onnx(target, trained.model, what=options.what, timed=options.timed, metadata=metadata)
-    made = program(trained.model, options.what, timed=options.timed)
+    inputs = program(trained.model, options.what, timed=options.timed).inputs
+    if options.format == "onnx" and options.what == "step":  # of one stream
+        inputs = {name: tuple(1 if size == "b" else size for size in shape) for name, shape in inputs.items()}
     if options.json:
-        facts = {"file": str(target), "bytes": target.stat().st_size, "error": error, "inputs": made.inputs}
+        facts = {"file": str(target), "bytes": target.stat().st_size, "error": error, "inputs": inputs, "unit": unit}
         print(json.dumps(facts))
         return
-    sizes = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in made.inputs.items())
+    sizes = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in inputs.items())
+    times = (
+        ""
+        if unit is None
+        else f" dt is the time of a step divided by {unit:.6g}, the unit that the model was trained with."
+    )
     print(
         f"{target}: {options.what} as {options.format}, {target.stat().st_size:,} bytes; takes {sizes}; on random inputs "
-        f"its outputs are within {error:.1e} of the model's."
+        f"its outputs are within {error:.1e} of the model's.{times}"
     )
