@@ -85,8 +85,8 @@ class Server:
                 request.send_header(name, value)
         request.end_headers()
         body = data[start : start + self.cuts.pop(0)] if self.cuts else data[start:]
+        self.sent += len(body)  # before they are sent: who has them may look at once
         request.wfile.write(body)
-        self.sent += len(body)
         return None
 
 
