@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lrcssm
+from lrcssm.benchmark.picture import draw_scaling
 from lrcssm.cells import LRC
 
 jax.config.update("jax_enable_x64", True)
@@ -122,22 +123,7 @@ def speed():
 
 def scaling():
     """Time of a training step of each architecture against the length of the sequence, from the record of the benchmark."""
-    record = json.loads((FOLDER.parent.parent / "results" / "scaling-cpu.json").read_text())
-    names = {"transformer": ("Transformer", "0.35"), "hyena": ("Hyena", "#937860"), "s4d": ("S4D", "#8172b3"),
-             "linoss-im": ("LinOSS", "#ccb974"), "lru": ("LRU", "#55a868"), "s5": ("S5", "#c44e52"),
-             "lrcssm": ("LrcSSM", "#4c72b0")}  # fmt: skip
-    shift = {"linoss-im": 1.25, "lru": 1.05, "s5": 0.82, "lrcssm": 0.62}  # names side by side, not on each other
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for which, (name, colour) in names.items():
-        rows = [row for row in record["rows"] if row["architecture"] == which and row["step"]]
-        lengths, times = [row["length"] for row in rows], [row["step"]["best_ms"] for row in rows]
-        axes.loglog(lengths, times, "o-", color=colour, markersize=4)
-        power = record["exponents"][which]["time"]
-        where = (lengths[-1], times[-1] * shift.get(which, 1))
-        axes.annotate(f"  {name}, T^{power:.2f}", where, color=colour, fontsize=9, va="center")
-    axes.set(xlabel="steps T", ylabel="ms, one training step", xlim=(900, 70000))
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+    return draw_scaling(json.loads((FOLDER.parent.parent / "results" / "scaling-cpu.json").read_text()))
 
 
 def main():

@@ -10,7 +10,7 @@ import lrcssm
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-NAMES = {name: getattr(lrcssm, name) for name in dir(lrcssm)}
+NAMES = {name: getattr(lrcssm, name) for name in dir(lrcssm) if not name.startswith("_")}
 PUBLIC = {name: value for name, value in NAMES.items() if getattr(value, "__module__", "").startswith("lrcssm.")}
 ESTIMATORS = ("LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor")
 STABILITY = {name: getattr(lrcssm.stability, name) for name in ("certify", "diagnose", "time_constants")}

@@ -1,7 +1,6 @@
 """Non-linear recurrent models that train on very long sequences as fast as linear state-space models."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import cells as cells
 from .engine import (
@@ -17,6 +16,7 @@ from .engine import (
     linear_recurrence as linear_recurrence,
     solve as solve,
 )
+from .lazy import lazily
 
 if TYPE_CHECKING:
     from . import data as data, models as models, stability as stability
@@ -33,26 +33,23 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Imported when they are first asked for: whoever brings a cell of their own waits for the engine alone.
-_MODULES = ("data", "models", "stability")
-_NAMES = {
-    "checks": ("check_agreement", "check_structure"),
-    "compilation": ("remember_compilations",),
-    "estimators": ("LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor"),
-    "files": ("FileError", "load", "save"),
-    "memory": ("keep_memory",),
-    "models": ("ModelConfig", "SequenceModel"),
-}
-_WHERE = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = [
+    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor", "ModelConfig",
+    "SequenceModel", "Sequential", "Sharded", "Solution", "SolveError", "Status", "cells", "check_agreement",
+    "check_structure", "data", "keep_memory", "linear_recurrence", "load", "models", "remember_compilations", "save", "solve",
+    "stability",
+]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
-    if name in _WHERE:
-        return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_WHERE})
+# Whoever brings a cell of their own waits for the engine alone.
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "data": None, "models": None, "stability": None,
+        "check_agreement": "checks", "check_structure": "checks",
+        "remember_compilations": "compilation",
+        "LrcSSMClassifier": "estimators", "LrcSSMForecaster": "estimators", "LrcSSMRegressor": "estimators",
+        "FileError": "files", "load": "files", "save": "files",
+        "keep_memory": "memory",
+        "ModelConfig": "models", "SequenceModel": "models",
+    },
+)  # fmt: skip

@@ -215,7 +215,7 @@ def _explain(error: Exception) -> str | None:
         trace = trace.tb_next
     raised_here = trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("lrcssm")
     if type(error).__module__.startswith("lrcssm") or (
-        isinstance(error, (ValueError, ArithmeticError)) and raised_here
+        isinstance(error, (ValueError, ArithmeticError, ImportError)) and raised_here
     ):
         return str(error)
     return None
