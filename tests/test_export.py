@@ -17,6 +17,7 @@ import lrcssm
 from lrcssm import ModelConfig, SequenceModel, cells, cli
 from lrcssm.export import ExportError
 from lrcssm.export.programs import OneArray, examples, largest_difference, program
+from lrcssm.export.real import without_complex
 from lrcssm.export.stablehlo import arguments
 
 SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
@@ -29,7 +30,9 @@ VARIANTS = {
     "attention": {"pool": "attention", "layout": "plain"},
     "mamba": {"cell": "Mamba", "pool": "last"},
     "bfloat16": {"matmul": "bfloat16"},
+    "exponential": {"cell_options": {"integrator": "exponential"}, "pool": "mean-max-std"},
 }
+COMPLEX = ("LRU", "S5", "S4D", "LiquidS4")
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,48 @@ def test_one_array_and_back():
     packed = packing.pack(state)
     assert packed.shape == (packing.size,) and packed.dtype == jnp.float32
     jax.tree.map(np.testing.assert_array_equal, packing.unpack(packed), state)
+
+
+def _powers(z, w):
+    """Everything that complex numbers are put through, in a loop, a choice and outside of both."""
+    outside = jnp.concatenate(
+        [z + w, z - w, z * w, z / w, -z, jnp.conj(z), jnp.exp(z), jnp.expm1(z), z @ w.reshape(4, -1)]
+    )
+
+    def step(carry, now):
+        carry = jnp.tanh(0.5j * carry + now) + jax.nn.sigmoid(carry) * 2.0
+        return carry, carry[::-1]
+
+    last, steps = jax.lax.scan(step, jnp.zeros(4, z.dtype), jnp.outer(z, w))
+    chosen = jax.lax.cond(jnp.abs(z[0]) > 1, lambda z: z, lambda z: z.real.astype(z.dtype), z)
+    picked = jnp.where(z.real > 0, z, w)
+    return jnp.concatenate([outside, last, steps.reshape(-1), chosen, picked, jnp.abs(z).astype(z.dtype)])
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+def test_complex_numbers_as_pairs(scale):
+    """Against numpy's own complex arithmetic where that is one line, and against JAX's for all of it."""
+    rng = np.random.default_rng(0)
+    z, w = (scale * (rng.normal(size=4) + 1j * rng.normal(size=4)) for _ in range(2))
+
+    def of_parts(a, b, c, d):
+        found = _powers(jax.lax.complex(a, b), jax.lax.complex(c, d))
+        return found.real, found.imag
+
+    with jax.enable_x64(True):
+        parts = [jnp.asarray(part) for part in (z.real, z.imag, w.real, w.imag)]
+        made = without_complex(of_parts)
+        assert "complex" not in str(jax.make_jaxpr(made)(*parts)) and "c128" not in str(jax.make_jaxpr(made)(*parts))
+        got = np.asarray(made(*parts)[0]) + 1j * np.asarray(made(*parts)[1])
+        want = np.asarray(_powers(jnp.asarray(z), jnp.asarray(w)))
+    known = np.concatenate([z + w, z - w, z * w, z / w, -z, z.conj(), np.exp(z), np.expm1(z)])
+    np.testing.assert_allclose(got[: known.size], known, rtol=1e-13)
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_complex_numbers_without_a_rule_say_so():
+    with pytest.raises(NotImplementedError, match="cosh of complex numbers"):
+        without_complex(lambda x: jnp.cosh(x + 1j).real)(1.0)
 
 
 @pytest.mark.slow
@@ -161,15 +206,12 @@ def test_mistakes(tmp_path, capsys):
         pytest.param("sequence", {}, marks=pytest.mark.slow),
         *(
             pytest.param(w, VARIANTS[n], marks=pytest.mark.slow)
-            for n in ("patch", "per-step")
+            for n in ("patch", "per-step", "attention", "exponential")
             for w in ("step", "sequence")
         ),
-        *(pytest.param("step", VARIANTS[n], marks=pytest.mark.slow) for n in ("attention", "mamba")),
-        *(
-            pytest.param("step", {"cell": n}, marks=pytest.mark.slow)
-            for n in cells.ALL
-            if n not in ("LRU", "S5", "S4D", "LiquidS4")
-        ),
+        *(pytest.param("step", VARIANTS[n], marks=pytest.mark.slow) for n in ("mamba", "complex", "bfloat16")),
+        *(pytest.param("step", {"cell": n}, marks=pytest.mark.slow) for n in cells.ALL),
+        *(pytest.param("sequence", {"cell": n}, marks=pytest.mark.slow) for n in COMPLEX),
     ],
 )
 def test_onnx(tmp_path, what, changes):

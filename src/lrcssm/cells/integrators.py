@@ -47,7 +47,7 @@ def advance(
         return (kept + dt * force) / (1 + dt * rate)
     exponent = -dt * rate
     tiny = jnp.abs(exponent) < 1e-6
-    safe = jnp.where(tiny, 1, exponent)
+    safe = jnp.where(tiny, 1.0, exponent)
     mean = jnp.where(tiny, 1 + exponent / 2, jnp.expm1(safe) / safe)  # of exp over the step
     return jnp.exp(exponent) * kept + dt * mean * force
 

@@ -229,7 +229,7 @@ class Liquid(Cell):
     ) -> Inexact[Array, "... state"]:
         """The state; of complex parameters, Re(x c) + d with a learned matrix c."""
         del inputs
-        return state if self.c is None or self.d is None else jnp.real(state @ self.c) + self.d
+        return state if self.c is None or self.d is None else jnp.real(linear(state, self.c)) + self.d
 
     # --- bounds -----------------------------------------------------------------------------------------------------
 

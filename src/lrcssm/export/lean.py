@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx  # pyright: ignore[reportMissingImports]
 from onnx import helper, numpy_helper  # pyright: ignore[reportMissingImports]
@@ -18,6 +19,7 @@ from .fusion import Node, rewritten
 from .programs import Program
 
 OPSET = 18
+_HALF = jnp.bfloat16
 _SAME = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min", "pow": "Pow", "neg": "Neg",
     "exp": "Exp", "log": "Log", "tanh": "Tanh", "logistic": "Sigmoid", "abs": "Abs", "sqrt": "Sqrt", "sin": "Sin",
@@ -150,6 +152,9 @@ class Graph:
         return self.shaped(Value(value.name, value.shape), (1, *_drop_leading_ones(kept)))
 
     def _convert_element_type(self, inputs, shape, dtype, options):
+        if dtype == _HALF:  # rounded to it and kept wide: onnxruntime has no products of them on a processor
+            rounded = self.emit("Cast", (inputs[0].name,), to=onnx.TensorProto.BFLOAT16)
+            return self.emit("Cast", (rounded,), to=onnx.TensorProto.FLOAT)
         return self.emit("Cast", (inputs[0].name,), to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def _is_finite(self, inputs, shape, dtype, options):
@@ -169,6 +174,11 @@ class Graph:
 
     def _log1p(self, inputs, shape, dtype, options):
         return self.emit("Log", (self.emit("Add", (inputs[0].name, np.ones(1, dtype))),))
+
+    def _expm1(self, inputs, shape, dtype, options):
+        """tanh(x/2) (exp(x) + 1), which does not cancel where x is small."""
+        half = self.emit("Tanh", (self.emit("Mul", (inputs[0].name, np.full(1, 0.5, dtype))),))
+        return self.emit("Mul", (half, self.emit("Add", (self.emit("Exp", (inputs[0].name,)), np.ones(1, dtype)))))
 
     def _ne(self, inputs, shape, dtype, options):
         return self.emit("Not", (self.emit("Equal", tuple(self.spread(value, shape) for value in inputs)),))
@@ -215,6 +225,8 @@ class Graph:
     def _dot_general(self, inputs, shape, dtype, options):
         (left, right), (batch_left, _) = options["dimension_numbers"]
         a, b = inputs
+        if not isinstance(b, Value) and b.dtype == _HALF:
+            b = b.astype(np.float32)
         if isinstance(b, Value) or not isinstance(a, Value) or np.ndim(b) != 2 or batch_left or len(left) != 1:
             raise Unknown(f"a product of two values, {a} and {b if isinstance(b, Value) else np.shape(b)}")
         if left[0] != len(a.shape) - 1:
@@ -239,6 +251,36 @@ class Graph:
             parts.append(self.shaped(value, wanted))
         place = 1 + sum(n != 1 for n in shape[:axis])
         return self.emit("Concat", tuple(parts), axis=place) if len(parts) > 1 else parts[0]
+
+    def _dynamic_update_slice(self, inputs, shape, dtype, options):
+        """What is before it, the new part, and what is after it."""
+        value, part, *begin = inputs
+        if any(isinstance(place, Value) for place in begin):
+            raise Unknown("an update at a place that is not known")
+        own = part.shape if isinstance(part, Value) else np.shape(part)
+        cut = [i for i, (n, size) in enumerate(zip(own, shape, strict=True)) if n != size]
+        if len(cut) != 1 or not isinstance(value, Value):
+            raise Unknown("an update of more than one axis")
+        axis, start = cut[0], int(begin[cut[0]])
+
+        def piece(low, high):
+            starts, ends = [0] * len(shape), list(shape)
+            starts[axis], ends[axis] = low, high
+            size = tuple(high - low if i == axis else n for i, n in enumerate(shape))
+            given = {"start_indices": starts, "limit_indices": ends, "strides": None}
+            return Value(self._slice([value], size, None, given), size)
+
+        ends = (0, start), (start + own[axis], shape[axis])
+        before, after = ([piece(*end)] if end[1] > end[0] else [] for end in ends)
+        return self._concatenate([*before, part, *after], shape, dtype, {"dimension": axis})
+
+    def _rev(self, inputs, shape, dtype, options):
+        name = inputs[0].name
+        for axis in options["dimensions"]:
+            if shape[axis] > 1:
+                place = 1 + sum(n != 1 for n in shape[:axis])
+                name = self.emit("Gather", (name, np.arange(shape[axis])[::-1].astype(np.int64)), axis=place)
+        return name
 
     def _split(self, value, options):
         """As slices, of which `_slices_together` makes one node again."""

@@ -1,5 +1,6 @@
 """ONNX: for onnxruntime and what else reads it. Needs the extra `export`."""
 
+import dataclasses
 import logging
 import os
 import warnings
@@ -21,6 +22,7 @@ from ..files import atomic
 from ..models import SequenceModel
 from .lean import Unknown, lean_model
 from .programs import ExportError, Program, What, largest_difference, program
+from .real import without_complex
 from .stablehlo import TOLERANCE, arguments
 
 
@@ -51,7 +53,7 @@ def to_onnx(
     """
     if model.target_mean.dtype != np.float32:
         raise ExportError(f"The model has {model.target_mean.dtype} parameters; ONNX is written for float32 alone.")
-    made = program(model, what, timed=timed)
+    made = _in_real_numbers(program(model, what, timed=timed))
     written = _step(made) if what == "step" else _converted(made, what, arguments(made))
     onnx.helper.set_model_props(written, {**(metadata or {}), "lrcssm": model.config.to_json()})
     raw = written.SerializeToString()
@@ -76,6 +78,12 @@ def open_session(raw: bytes) -> onnxruntime.InferenceSession:
     options.enable_mem_reuse = False
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+
+
+def _in_real_numbers(made: Program) -> Program:
+    """ONNX has next to no operations on complex numbers, and onnxruntime none."""
+    row = None if made.row is None else without_complex(made.row)
+    return dataclasses.replace(made, function=without_complex(made.function), row=row)
 
 
 def _step(made: Program) -> onnx.ModelProto:

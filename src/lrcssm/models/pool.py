@@ -61,7 +61,8 @@ class Pool(eqx.Module):
             # By position: the gradient of a maximum looks for the value, and where the compiler computes that twice,
             # rounding can keep it from being found, which gives NaN.
             x = masked(x, mask, -jnp.inf)
-            highest = jnp.take_along_axis(x, jnp.argmax(x, 0)[None], 0)[0]
+            one = isinstance(x.shape[0], int) and x.shape[0] == 1
+            highest = x[0] if one else jnp.take_along_axis(x, jnp.argmax(x, 0)[None], 0)[0]
             found["highest"] = jnp.where(highest > known["highest"], highest, known["highest"])
         return found
 
