@@ -90,10 +90,12 @@ def test_lines(tmp_path, ask):
 def test_numbers_and_missing_values(tmp_path, ask):
     path = tmp_path / "model.lrcssm"
     model = make(path, {"classes": None, "missing": "mask"}, task="regress", output_dim=1)
-    answers, said = ask(path, csv(INPUTS[0]), "1,,2", csv(INPUTS[1]))
-    want = call(model, jnp.asarray(INPUTS[:2]), jnp.array([1.0, 2.0]))
-    assert not said and [line["step"] for line in answers] == [1, 2]
-    assert distance(answers[1]["prediction"], want[0]) < 1e-10
+    answers, said = ask(path, ",,", csv(INPUTS[0]), "1,,2", csv(INPUTS[1]))
+    want = call(model, jnp.asarray(INPUTS[:2]), jnp.array([2.0, 2.0]))
+    assert not said and [line["step"] for line in answers] == [0, 1, 1, 2]
+    assert answers[0] == {"step": 0, "prediction": None, "skipped": True}
+    assert answers[2] == answers[1] | {"skipped": True}
+    assert distance(answers[3]["prediction"], want[0]) < 1e-10
 
     make(path, {"classes": None, "missing": "fill"}, task="regress", output_dim=2, patch=2, differences=True)
     answers, said = ask(path, "1,?,3", "1,2,3", "1,,3", ",,")

@@ -84,7 +84,8 @@ class Streams:
         if said.values is None:
             return
         if said.name not in self.open:
-            self.open[said.name] = _Open(self.first.another(), [math.nan] * len(said.values), 0.0)
+            self.open[said.name] = _Open(self.first.another(), [math.nan] * len(said.values))
+        named = {} if said.name is None else {"stream": said.name}
         one = self.open[said.name]
         dt = said.dt if said.dt is None or self.unit is None else said.dt / self.unit
         if dt is not None and not (math.isfinite(dt) and dt > 0):
@@ -92,6 +93,7 @@ class Streams:
         values = self._complete(said.values, one)
         if values is None:  # skipped: its time passes
             one.passed += 1.0 if dt is None else dt
+            yield named | one.reply | {"skipped": True}
             return
         if one.passed:
             dt, one.passed = one.passed + (1.0 if dt is None else dt), 0.0
@@ -100,7 +102,8 @@ class Streams:
         except ValueError as error:  # too large for the model's precision
             raise LineError(str(error)) from error
         one.last = values
-        yield ({} if said.name is None else {"stream": said.name}) | self._reply(one.stream, outputs)
+        one.reply = self._reply(one.stream, outputs)
+        yield named | one.reply
 
     def _complete(self, values: list[float], one: "_Open") -> list[float] | None:
         """The values with missing ones dealt with as in training; `None` if the step is to be skipped."""
@@ -129,11 +132,14 @@ class Streams:
         return {"step": step} | row
 
 
+@dataclasses.dataclass
 class _Open:
-    """A stream, the last sample in it, and the time of the samples since that were skipped."""
+    """A stream, the last sample in it, the time of the samples since that were skipped, and the last answer."""
 
-    def __init__(self, stream: Stream, last: list[float], passed: float):
-        self.stream, self.last, self.passed = stream, last, passed
+    stream: Stream
+    last: list[float]
+    passed: float = 0.0
+    reply: dict[str, Any] = dataclasses.field(default_factory=lambda: {"step": 0, "prediction": None})
 
 
 def _is_header(line: str) -> bool:
