@@ -2,7 +2,8 @@
 
 The time of a training step goes to matrix products and to passes over the numbers between them, and the sizes say how
 many there are of both. For LrcSSM that gives what `lrcssm benchmark train` measures on a machine with two cores to within 20 %;
-for the other architectures the same rule is a guess that was not compared with measurements. A run's looks at the validation data
+dense, complex and LSTM cells have factors from runs on SelfRegulationSCP1; for the other architectures the same rule is a guess
+that was not compared with measurements. A run's looks at the validation data
 and other programs on the machine come on top.
 """
 
@@ -16,6 +17,8 @@ SPEED = 250e9
 `lrcssm benchmark train` to within 20 %."""
 OVERHEAD = 1.4e-8
 """Seconds for each number that goes from one layer to the next, and twice for each state."""
+SYNAPSE = 9e-9
+"""Seconds for each connection of a dense cell at each step, forward and backward."""
 
 
 def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
@@ -27,12 +30,15 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
     steps = dict(model["signature"])["windows"] if model["signature"] else -(-length // model["patch"])
     tokens = batch * steps
     products = depth * (3 * width * state + 2 * width**2) + 2 * width**2 + width * model["input_dim"]
-    elements = depth * (width + 2 * state)
+    slow = cell == "LSTM" or options.get("complex_parameters", "none") != "none"  # 2×2 blocks; four sigmoids of complex numbers
+    elements = depth * (width + 2 * state * (5 if slow else 1))
     expanded = 1.0
     if cell in ("S6", "S4D", "LiquidS4", "Mamba"):  # states for each feature
         expanded = options.get("expand", 2) if cell == "Mamba" else 1.0
         elements += depth * width * expanded * state
     work = 6 * tokens * products * expanded / SPEED + tokens * elements * OVERHEAD
+    if cell.startswith("Dense"):
+        work += tokens * depth * state * (state + width) * SYNAPSE
     if cell == "Transformer":
         work += 6 * tokens * steps * width / SPEED
     return work
