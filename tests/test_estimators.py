@@ -338,11 +338,12 @@ def test_all_fields_are_parameters(kind):
     from lrcssm.estimators.parameters import training_config
 
     given = {"signature": {"windows": 5}, "matmul": "bfloat16", "chunk": 7, "truncate": 3, "monitor": "last"}
+    given["memory"] = "1GB"
     config = model_config(kind(**given), length=100, input_dim=1, output_dim=1)
     assert dict(config.signature)["windows"] == 5 and config.patch == 1 and config.matmul == "bfloat16"
     assert dict(config.cell_options)["max_time"] == 5
     training = training_config(kind(**given), seed=0)
-    assert (training.chunk, training.truncate, training.monitor) == (7, 3, "last")
+    assert (training.chunk, training.truncate, training.monitor, training.memory) == (7, 3, "last", 10**9)
 
 
 def test_solvers_by_name(fitted, tmp_path):

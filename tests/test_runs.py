@@ -183,6 +183,7 @@ def predictions(words, capsys):
     "extra, says",
     {
         "--truncate 5 --bidirectional yes": "is bidirectional; leave truncate out",
+        "--memory much": "got memory='much'; give a number of bytes",
         "--cell-options rho=2.0": "give a number between 0 and 1",
         "--cell-options rho=abc": "rho=abc: one of them is of the wrong kind",
         "--cell-options max_time=abc": "max_time=abc: one of them is of the wrong kind",

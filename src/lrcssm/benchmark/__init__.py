@@ -223,6 +223,8 @@ class LongBenchmark:
     """Classes."""
     chunks: tuple[int, ...] = ()
     """Also measure each length in chunks of so many steps, beside what the model chooses by itself."""
+    memory: Annotated[str | None, tyro.conf.arg(metavar="BYTES")] = None
+    """The most that a training step may take, such as 500MB: chunks that the model chooses then fit into it."""
     released: bool = False
     """In the block of the code released with the paper."""
     matmul: Literal["float32", "bfloat16"] = "float32"

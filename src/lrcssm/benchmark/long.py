@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..models import RELEASED, ModelConfig, SequenceModel, flops_per_step
+from ..models.budget import as_bytes
 from . import LongBenchmark
 from .layer import make_record, measuring, run_benchmark
 from .step import arguments, compiled_in, fresh_compilations, measured, megabytes, too_large
@@ -48,13 +49,13 @@ def measure(options: LongBenchmark) -> dict[str, Any]:
     products in a second.
     """
     facts, rows, thunks = environment(), {}, {}
-    config = configuration(options)
+    config, memory = configuration(options), _memory(options)
     model = SequenceModel(config, jax.random.key(0))
     flops = flops_per_step(model)
     with measuring("--lengths, --width, --state or --batch") as say, fresh_compilations():
         for way in ((length, chunk) for length in sorted(set(options.lengths)) for chunk in (None, *options.chunks)):
             say(f"T = {_words(way)}: compiling")
-            given = (*arguments(model, way[0], options.batch), None, way[1])
+            given = (*arguments(model, way[0], options.batch), None, way[1], memory)
             step, seconds = compiled_in(given)
             rows[way] = {"length": way[0], "chunk": way[1], "compile_s": seconds, "memory_mb": megabytes(step), "step": None,
                          "microseconds": None, "peak_mb": None, "gflops": None, "note": None}  # fmt: skip
@@ -77,6 +78,10 @@ def measure(options: LongBenchmark) -> dict[str, Any]:
     return make_record("lrcssm benchmark long", options, facts, list(rows.values())) | more
 
 
+def _memory(options: LongBenchmark) -> int | None:
+    return None if options.memory is None else as_bytes(options.memory, "The benchmark")
+
+
 def _words(way: tuple[int, int | None]) -> str:
     length, chunk = way
     return f"{length:,}" + ("" if chunk is None else f" in chunks of {chunk:,}")
@@ -91,7 +96,7 @@ def _peak(config: ModelConfig, length: int, chunk: int | None, options: LongBenc
         from lrcssm.models import ModelConfig, SequenceModel
         {"" if options.return_memory else "keep_memory()"}
         config = ModelConfig.from_json({config.to_json()!r})
-        given = (*arguments(SequenceModel(config, jax.random.key(0)), {length}, {options.batch}), None, {chunk})
+        given = (*arguments(SequenceModel(config, jax.random.key(0)), {length}, {options.batch}), None, {chunk}, {_memory(options)})
         step = compiled(*given)
         for _ in range(2):
             jax.block_until_ready(step(*given))
@@ -133,7 +138,7 @@ def show(record: dict[str, Any]) -> None:
             for row in rows
         ],
         title=f"One training step of {options['cell']}, batch {options['batch']}, width {options['width']}, state "
-        f"{options['state']}, depth {options['depth']}{', released block' if options['released'] else ''}, products in {options['matmul']}; {facts['processor']}, "
+        f"{options['state']}, depth {options['depth']}{', released block' if options['released'] else ''}, products in {options['matmul']}{', at most ' + options['memory'] if options['memory'] else ''}; {facts['processor']}, "
         f"{facts['cores']} cores",
         notes=[*notes, *doubts(facts, [])],
     )  # fmt: skip

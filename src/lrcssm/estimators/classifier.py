@@ -47,7 +47,8 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
     - `missing`: what to do with NaN: `"error"`; `"mask"`, skip a step where a channel is missing; or `"fill"`, carry the
         last value forward.
     - `steps`, `batch`, `learning_rate`, `schedule`, `warmup`, `weight_decay`, `clip`, `ema`, `label_smoothing`,
-        `class_weights`, `monitor`, `check_every`, `patience`, `chunk`, `truncate`: as for `lrcssm.training.TrainingConfig`.
+        `class_weights`, `monitor`, `check_every`, `patience`, `chunk`, `memory`,
+        `truncate`: as for `lrcssm.training.TrainingConfig`.
     - `validation_fraction`: the share of each class that is held out, to keep the weights that are best on it; 0 trains
         on everything and keeps the last weights.
     - `solver`: of the recurrences: `"auto"`, `"sequential"`, `"deer"` or `"elk"`, or one with options, such as
@@ -143,7 +144,7 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
         values, iterations = [], []
         for part in batches(cases, min(config.batch, len(cases)), rng):
             state, loss, counts, _ = train_step(
-                state, arrays_of(part, weights), knobs, key, solver, config.truncate, config.chunk
+                state, arrays_of(part, weights), knobs, key, solver, config.truncate, config.chunk, config.memory
             )
             if not np.isfinite(loss):
                 raise FloatingPointError(f"Training failed at step {int(state.step)}: make learning_rate smaller.")

@@ -60,6 +60,7 @@ class Parameters:
     check_every: int = 50
     patience: int | None = None
     chunk: int | None = None
+    memory: int | float | str | None = None
     truncate: int | None = None
     validation_fraction: float = 0.15
     missing: Literal["error", "mask", "fill"] = "error"

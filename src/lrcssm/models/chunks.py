@@ -44,9 +44,7 @@ def choose_chunk(
     - `name`: how the user gave it.
     """
     length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.width
-    reason = needs_all_steps(model, training)
-    if isinstance(solver, Sharded) and solver.mesh.shape[solver.sequence] > 1:
-        reason = "is to be solved over many devices, each of which has its own part of time"
+    reason = why_at_once(model, training, solver)
     if chunk is None or (chunk == "auto" and (reason is not None or length * each < LONG)):
         return None
     if reason is not None:
@@ -81,6 +79,13 @@ def choose_pieces(
     return max(size for size in range(1, chunk + 1) if truncate % size == 0)
 
 
+def why_at_once(model: Any, training: bool, solver: Solver) -> str | None:
+    """Why a sequence is not taken in chunks, if it cannot be: because of the model, or of the devices."""
+    if isinstance(solver, Sharded) and solver.mesh.shape[solver.sequence] > 1:
+        return "is to be solved over many devices, each of which has its own part of time"
+    return needs_all_steps(model, training)
+
+
 def needs_all_steps(model: Any, training: bool) -> str | None:
     """Why a model cannot take a sequence in chunks, if it cannot."""
     if model.config.bidirectional:
@@ -102,10 +107,11 @@ def run_chunks(
     solver: Solver,
     throw: bool,
     cut: int | None,
+    states_too: bool | None = None,
 ) -> tuple[Float[Array, "*out"], tuple[Passed, ...]]:
     """What `SequenceModel.stack` and its head give, a chunk at a time.
 
-    `cut`: let no gradient go through the states to the chunk before, after each so many chunks.
+    `cut`: let no gradient go through the states to the chunk before, after each so many chunks. `states_too`: as for `kept`.
 
     The solution of a block holds its last state alone, and the worst status, iterations and residual of all chunks.
     """
@@ -117,7 +123,7 @@ def run_chunks(
     none = jnp.zeros(batch, jnp.int32)
     verdict = (none, none, jnp.zeros(batch, x.dtype))
 
-    @functools.partial(jax.checkpoint, prevent_cse=False, policy=kept(model.blocks, x))
+    @functools.partial(jax.checkpoint, prevent_cse=False, policy=kept(model.blocks, x, states_too))
     def run(carry, part):
         number, states, known, verdicts = carry
         if cut is not None:

@@ -24,13 +24,21 @@ def very_long(model: Any, x: Float[Array, "time *batch features"]) -> bool:
     return math.prod(x.shape[:-1]) * model.config.width * len(model.blocks) >= VERY_LONG
 
 
-def kept(blocks: Sequence[Block], x: Float[Array, "time *batch features"]) -> Callable[..., bool]:
-    """What `jax.checkpoint` shall keep of what is inside the blocks: their states, if they are not too many, or nothing."""
-    layers = [layer for block in blocks for layer in (block.layer, block.back) if layer is not None]
-    states = jax.eval_shape(lambda: [layer.initial_state(()) for layer in layers if layer.whole is None])
-    count = math.prod(x.shape[:-1]) * sum(leaf.size for leaf in jax.tree.leaves(states))
+def kept(
+    blocks: Sequence[Block], x: Float[Array, "time *batch features"], states: bool | None = None
+) -> Callable[..., bool]:
+    """What `jax.checkpoint` shall keep of what is inside the blocks: their states, or nothing. Without `states`, which says it,
+    that is decided by how many they are."""
+    if states is None:
+        states = math.prod(x.shape[:-1]) * sum(leaf.size for leaf in states_of(blocks)) <= KEPT
     policies = jax.checkpoint_policies
-    return policies.save_only_these_names(STATES) if count <= KEPT else policies.nothing_saveable
+    return policies.save_only_these_names(STATES) if states else policies.nothing_saveable
+
+
+def states_of(blocks: Sequence[Block]) -> list[jax.ShapeDtypeStruct]:
+    """The shapes of what the recurrences of some blocks remember, for one step of one sequence."""
+    layers = [layer for block in blocks for layer in (block.layer, block.back) if layer is not None]
+    return jax.tree.leaves(jax.eval_shape(lambda: [layer.initial_state(()) for layer in layers if layer.whole is None]))
 
 
 def alike(blocks: Sequence[Block], width: int) -> bool:
@@ -44,14 +52,15 @@ def run_again(
     h: Float[Array, "time *batch width"],
     states: Sequence[Any],
     keys: Sequence[Any],
+    states_too: bool | None = None,
     **how: Any,
 ) -> tuple[Float[Array, "time *batch width"], list[Passed]]:
     """What blocks that are alike give one after the other, as a loop over them: of what is computed again without one, XLA
-    finds out on a CPU that it was computed before, and keeps it."""
+    finds out on a CPU that it was computed before, and keeps it. `states_too`: as for `kept`."""
     rest = eqx.filter(blocks[0], eqx.is_array, inverse=True)
     stacked = _stacked([eqx.filter(block, eqx.is_array) for block in blocks])
 
-    @functools.partial(jax.checkpoint, prevent_cse=False, policy=kept(blocks, h))
+    @functools.partial(jax.checkpoint, prevent_cse=False, policy=kept(blocks, h, states_too))
     def run(h, given):
         arrays, state, key = given
         return eqx.combine(arrays, rest)(h, state=state, key=key, **how)

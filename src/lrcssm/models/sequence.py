@@ -13,7 +13,8 @@ from ..cells.base import parameter_count as count_numbers
 from ..engine import Auto, Solver
 from ..engine.solve import check_solution, is_traced
 from .block import Block, Passed
-from .chunks import choose_chunk, choose_pieces, run_chunks
+from .budget import choose_way
+from .chunks import choose_chunk, choose_pieces, run_chunks, why_at_once
 from .config import ModelConfig
 from .features import Features
 from .layers import MLP, Linear, in_its_precision, masked, normalise
@@ -97,6 +98,7 @@ class SequenceModel(eqx.Module):
         throw: bool = True,
         chunk: int | Literal["auto"] | None = "auto",
         truncate: int | None = None,
+        memory: int | float | str | None = None,
     ) -> tuple[Float[Array, "*out"], ModelState]:
         """The outputs, and the state after the last step.
 
@@ -114,14 +116,18 @@ class SequenceModel(eqx.Module):
             input `"auto"` then keeps what is between its blocks, and computes what is inside them again.
         - `truncate`: a chunk as well, but gradients go no further back than to its beginning (truncated back-propagation
             through time); outputs are the same.
+        - `memory`: the most that a step of training may take on each device, with parameters and optimiser: bytes, or a text
+            such as `"1.5GB"`. By an estimate from the shapes, which is rather too large, `chunk="auto"` then keeps all it can:
+            everything, the states, or nothing, in chunks that fit. What cannot fit is refused.
 
         **Returns:**
 
         `(..., outputs)`, or `(time, ..., outputs)` for `task="per-step"`; and a `ModelState`.
         """
         outputs, state, _ = self.run(
-            inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw, chunk=chunk, truncate=truncate
-        )
+            inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw, chunk=chunk, truncate=truncate,
+            memory=memory,
+        )  # fmt: skip
         return outputs, state
 
     @in_its_precision
@@ -137,6 +143,7 @@ class SequenceModel(eqx.Module):
         throw: bool = True,
         chunk: int | Literal["auto"] | None = "auto",
         truncate: int | None = None,
+        memory: int | float | str | None = None,
     ) -> tuple[Float[Array, "*out"], ModelState, tuple[Passed, ...]]:
         """As a call, with what each block leaves behind as well: its `solution`, and its `norm` gone on."""
         self._check(inputs, state)
@@ -146,13 +153,18 @@ class SequenceModel(eqx.Module):
         states = (None,) * len(self.blocks) if state is None else state.blocks
         traced = is_traced((self, x, states, dt, valid))
         how: dict[str, Any] = {"keys": keys, "solver": solver, "throw": throw and traced}
-        training, cut = key is not None, None
+        training = key is not None
         size = choose_chunk(self, x, chunk, training, solver)
         if truncate is not None:
             size = choose_pieces(self, x, truncate, size, training, solver)
-            cut = None if size is None or x.shape[0] <= truncate else truncate // size
+        again, states_too = chunk == "auto" and very_long(self, x), None
+        if memory is not None:
+            reason = why_at_once(self, training, solver)
+            size, again, states_too = choose_way(self, x, memory, chunk, size, truncate, reason, solver)
+        cut = None if truncate is None or size is None or x.shape[0] <= truncate else truncate // size
+        how["states_too"] = states_too
         if size is None:
-            h, passed = self.stack(x, states, dt, valid, again=chunk == "auto" and very_long(self, x), **how)
+            h, passed = self.stack(x, states, dt, valid, again=again, **how)
             known = self.unseen(x.shape[1:-1])
             outputs = self.head(h) if known is None else self.conclude(self.look(known, h, valid))
         else:
@@ -229,14 +241,15 @@ class SequenceModel(eqx.Module):
         solver: Solver,
         throw: bool,
         again: bool = False,
+        states_too: bool | None = None,
     ) -> tuple[Float[Array, "time *batch width"], tuple[Passed, ...]]:
         """Encoder and blocks, over some steps of what `features` gives. `again`: keep nothing but states of what is inside a
-        block for the backward pass, and compute it again."""
+        block for the backward pass, and compute it again; `states_too` says whether these, if not their number shall."""
         h = x if self.encoder is None else self.encoder(x)
         how: dict[str, Any] = {"dt": dt, "mask": mask, "solver": solver, "throw": throw}
         passed = []
         if again and alike(self.blocks, h.shape[-1]):
-            h, passed = run_again(self.blocks, h, states, keys, **how)
+            h, passed = run_again(self.blocks, h, states, keys, states_too, **how)
         else:
             for block, state, key in zip(self.blocks, states, keys, strict=True):
                 h, left = block(h, state=state, key=key, **how)

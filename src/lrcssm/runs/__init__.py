@@ -13,6 +13,7 @@ AS_PRESET = tyro.conf.arg(help_behavior_hint="(default: as the preset says)")
 YesNo = Annotated[Literal["yes", "no"] | None, AS_PRESET]
 Int = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: as the preset says)")]
 Float = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="(default: as the preset says)")]
+Bytes = Annotated[str | None, tyro.conf.arg(metavar="BYTES", help_behavior_hint="(default: as the preset says)")]
 Name = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: as the preset says)")]
 
 
@@ -96,6 +97,9 @@ class TrainingOptions:
     chunk: Int = None
     """Steps that go through all blocks at a time: fewer take less memory, the result is the same to rounding. Chosen by
     the length if not given."""
+    memory: Bytes = None
+    """The most that a step of training may take on each device, such as 500MB or 1.5GB: what is computed twice, and in which
+    chunks, is chosen so that it fits."""
     truncate: Int = None
     """Steps after which gradients end on their way back (truncated back-propagation); all the way if not given."""
 

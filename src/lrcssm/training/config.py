@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from ..models.budget import as_bytes
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
@@ -30,6 +32,9 @@ class TrainingConfig:
     - `check_every`: steps between two looks at the validation data.
     - `chunk`: steps (after patching) that go through all blocks at a time; `None` leaves it to the model, which takes a
         long sequence in chunks. Results are the same to rounding; smaller chunks take less memory.
+    - `memory`: the most that a step of training may take on each device, beyond Python and the program itself: bytes (kept as
+        such), or a text such as `"1.5GB"`. What is computed twice, and in which chunks, is chosen so that it fits; `None`
+        chooses by the length. Results are the same to rounding.
     - `truncate`: let gradients go no further back than this many steps (after patching); `None` for all the way.
     - `patience`: looks without improvement after which to stop; `None` for never.
     - `seed`: of the order of the data and of dropout.
@@ -49,6 +54,7 @@ class TrainingConfig:
     check_every: int = 50
     patience: int | None = None
     chunk: int | None = None
+    memory: int | float | str | None = None
     truncate: int | None = None
     seed: int = 0
 
@@ -62,6 +68,8 @@ class TrainingConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"TrainingConfig got {name}={value!r}; give a whole number of at least 1.")
+        if self.memory is not None:
+            object.__setattr__(self, "memory", as_bytes(self.memory, "TrainingConfig"))
         if not isinstance(self.seed, int) or self.seed < 0:
             raise ValueError(f"TrainingConfig got seed={self.seed!r}; give a whole number of at least 0.")
         for name in ("learning_rate", "clip"):

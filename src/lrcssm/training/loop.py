@@ -170,7 +170,7 @@ def fit(
         if progress.over:
             break
         batch = spread(arrays_of(next(order), class_weights), solver)
-        state, *told = train_step(state, batch, knobs, key, solver, config.truncate, config.chunk)
+        state, *told = train_step(state, batch, knobs, key, solver, config.truncate, config.chunk, config.memory)
         since.append(told)
         try:
             tick(now)

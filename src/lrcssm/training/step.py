@@ -37,6 +37,7 @@ def train_step(
     solver: Solver,
     truncate: int | None = None,
     chunk: int | None = None,
+    memory: int | float | str | None = None,
 ) -> tuple[TrainState, Array, Array, Array]:
     """A batch's gradient and what Adam makes of it.
 
@@ -44,7 +45,7 @@ def train_step(
 
     - `state`: before the step.
     - `batch`: inputs, mask, dt, targets and weights.
-    - `knobs`, `key`, `solver`, `truncate`, `chunk`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
+    - `knobs`, `key`, `solver`, `truncate`, `chunk`, `memory`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
 
     **Returns:**
 
@@ -60,8 +61,9 @@ def train_step(
         model = eqx.combine(learned, rest)
         # A solve that fails is found out at the next look: an error inside compiled code would cost every step.
         outputs, _, passed = model.run(
-            inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False, truncate=truncate, chunk=chunk or "auto"
-        )
+            inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False, truncate=truncate, chunk=chunk or "auto",
+            memory=memory,
+        )  # fmt: skip
         each = losses(model, outputs, targets, mask, knobs.label_smoothing)
         solutions = [left.solution for left in passed if left.solution is not None]
         counts = jnp.asarray([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions], each.dtype)
@@ -71,7 +73,7 @@ def train_step(
 
     (value, (counts, worst, passed)), gradient = eqx.filter_value_and_grad(total, has_aux=True)(learned)
     gradient = jax.tree.map(jnp.conj, gradient)  # of a complex number JAX gives the conjugate of the ascent
-    updates, memory = knobs.optimiser().update(gradient, state.optimiser, learned)
+    updates, moments = knobs.optimiser().update(gradient, state.optimiser, learned)
     rate = knobs.rate(state.step)
     learned = jax.tree.map(lambda p, u: p - rate.astype(p.real.dtype) * u, learned, updates)
     # Early on the average forgets faster, so that it does not remember the first weights.
@@ -80,5 +82,5 @@ def train_step(
     mix = lambda a, b: decay.astype(b.real.dtype) * a + (1 - decay).astype(b.real.dtype) * b
     average = jax.tree.map(mix, eqx.filter(state.average, chosen), learned)
     whole = lambda learned: eqx.combine(learned, rest).with_norms(passed)
-    new = TrainState(whole(learned), whole(average), memory, state.step + 1)
+    new = TrainState(whole(learned), whole(average), moments, state.step + 1)
     return keep_everywhere((new, value, counts, worst), solver)

@@ -20,13 +20,14 @@ from ..data import Cases
 from ..data.cases import arrange
 from ..engine import Auto, Solver, Status
 from ..models import ModelConfig, SequenceModel
+from ..models.budget import as_bytes
 from ..training import Epoch, Fitted, TrainingConfig, evaluate
 from ..training.loop import Progress, _check, _endless, _judged, mean_iterations
 from ..training.metrics import arrays_of, weights_of
 from ..training.step import TrainState, train_step
 
 _steps = eqx.filter_jit(eqx.filter_vmap(train_step))
-ALIKE = ("steps", "batch", "check_every", "chunk", "truncate")
+ALIKE = ("steps", "batch", "check_every", "chunk", "memory", "truncate")
 
 
 PAYS = 2**17
@@ -68,7 +69,7 @@ def fit_together(
 
     - `models`: where each begins.
     - `train`, `validation`: cases with targets, for all alike or for each; the training cases have one length.
-    - `configs`: how each is trained; their steps, batch, looks, chunks and truncation are the same.
+    - `configs`: how each is trained; their steps, batch, looks, chunks, memory and truncation are the same.
     - `solver`: of the recurrences.
     - `tick`: called with the number of each step.
 
@@ -84,7 +85,8 @@ def fit_together(
     first = configs[0]
     knobs, keys = [config.knobs() for config in configs], [jax.random.key(config.seed) for config in configs]
     states = _stacked([TrainState.start(model, own) for model, own in zip(models, knobs, strict=True)])
-    together = _stacked(knobs), jnp.stack(keys), solver, first.truncate, first.chunk
+    memory = None if first.memory is None else as_bytes(first.memory, "fit_together") // len(models)
+    together = _stacked(knobs), jnp.stack(keys), solver, first.truncate, first.chunk, memory
     size = min(first.batch, len(trains[0]))
     weights, orders = [], []
     for own, config in zip(trains, configs, strict=True):
