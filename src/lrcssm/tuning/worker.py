@@ -140,12 +140,11 @@ class Shift:
 
     def _companions(self, mine: Claim, trials: list[FrozenTrial], claims: contextlib.ExitStack) -> list[Claim]:
         """Other trials with the program of this one, claimed, as many as may be trained with it."""
-        plan, found = self.study.plan, []
-        wanted = self.study.settings(mine.trial)
-        if self.together == 1 or plan.pruner != "none" or not wanted or not self._pays(wanted):
+        if not self._joins(mine.trial):
             return []
+        wanted, found = self.study.settings(mine.trial), []
         for trial in trials:
-            if (len(found) + 2) * len(plan.seeds) > self.together:
+            if (len(found) + 2) * len(self.study.plan.seeds) > self.together:
                 break
             settings = self.study.settings(trial)
             if trial.number != mine.trial.number and settings and program(settings) == program(wanted):
@@ -153,17 +152,20 @@ class Shift:
                 found += [] if other is None else [other]
         return found
 
-    def _pays(self, settings: dict[str, Any]) -> bool:
-        config, training = self.study.plan.configured(self.material.data, settings, self.study.plan.seeds[0])
+    def _joins(self, trial: FrozenTrial) -> bool:
+        """Whether the runs of a trial, whose settings are known, are better trained with others in one program."""
+        plan, settings = self.study.plan, self.study.settings(trial)
+        if self.together == 1 or plan.pruner != "none" or not settings:
+            return False
+        config, training = plan.configured(self.material.data, settings, plan.seeds[0])
         return pays(config, training, self.material.parts(training.seed)[0])
 
     def _side_by_side(self, group: list[Claim]) -> None:
         """Trains the runs of some trials in one program, as far as they have not begun, and leaves their results."""
-        plan = self.study.plan
-        if self.together == 1 or plan.pruner != "none" or not all(self.study.settings(one.trial) for one in group):
+        if not self._joins(group[0].trial):
             return
         waiting = [run for one in group for run in self._runs(one, self.study.settings(one.trial)) if run.fresh]
-        if len(waiting) < 2 or not self._pays(self.study.settings(group[0].trial)):
+        if len(waiting) < 2:
             return
 
         def tick(step: int) -> None:
@@ -180,7 +182,7 @@ class Shift:
             try:
                 ends = fit_together(
                     models, [train for train, _ in parts], [seen for _, seen in parts], [run.training for run in runs],
-                    solver=SOLVERS[plan.options["solver"]], tick=tick,
+                    solver=SOLVERS[self.study.plan.options["solver"]], tick=tick,
                 )  # fmt: skip
             except (Lost, ValueError, MemoryError, jax.errors.JaxRuntimeError):
                 return  # each alone will say what is wrong with it
