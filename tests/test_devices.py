@@ -241,14 +241,17 @@ def test_eight_devices_fifty_steps(fields):
     assert apart < 2e-5 and abs(one - many) < 1e-5
 
 
-def start(folder, *more, port, process, processes=2):
+def start(folder, *more, port, process, processes=2, slurm=False):
     command = [
         sys.executable, "-m", "lrcssm", "train", "digits", "--patch", "8", "--width", "8", "--state", "8", "--depth", "1",
         "--batch", "8", "--check-every", "5", "--out", str(folder), *more,
     ]  # fmt: skip
-    if processes > 1:
-        command += ["--coordinator", f"localhost:{port}", "--processes", str(processes), "--process", str(process)]
     environ = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    if slurm:
+        own = {"JOB_ID": port, "STEP_NODELIST": "localhost", "NTASKS": processes, "PROCID": process, "LOCALID": process}
+        environ |= {f"SLURM_{name}": str(value) for name, value in own.items()}
+    elif processes > 1:
+        command += ["--coordinator", f"localhost:{port}", "--processes", str(processes), "--process", str(process)]
     return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -259,11 +262,12 @@ def free_port():
 
 
 @pytest.mark.processes
-def test_two_processes_over_the_network(tmp_path):
+@pytest.mark.parametrize("slurm", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_two_processes_over_the_network(tmp_path, slurm):
     """Two processes with one device each end where one process with two devices does."""
     port = free_port()
     more = ("--steps", "10", "--devices", "1x2")
-    both = [start(tmp_path / "two", *more, port=port, process=i) for i in (0, 1)]
+    both = [start(tmp_path / "two", *more, port=port, process=i, slurm=slurm) for i in (0, 1)]
     ends = [one.communicate(timeout=240) for one in both]
     assert [one.returncode for one in both] == [0, 0], ends
     assert "test: accuracy" in ends[0][0] and ends[1][0] == ""
@@ -275,21 +279,22 @@ def test_two_processes_over_the_network(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", [0, 1])
-def test_one_of_two_is_killed(tmp_path, victim):
+@pytest.mark.parametrize(("victim", "slurm"), [(0, False), (1, False), (1, True)])
+def test_one_of_two_is_killed(tmp_path, victim, slurm):
     """The other one ends with a sentence, in less than a minute, and the run can be gone on with."""
     port = free_port()
-    both = [start(tmp_path, "--steps", "100000", "--devices", "2", port=port, process=i) for i in (0, 1)]
+    more = ("--steps", "100000", "--devices", "2")
+    both = [start(tmp_path, *more, port=port, process=i, slurm=slurm) for i in (0, 1)]
     stderr = both[0].stderr
     assert stderr is not None
     while "step 10/" not in stderr.readline():
         assert both[0].poll() is None
     both[victim].kill()
     _, text = both[1 - victim].communicate(timeout=60)
-    assert both[1 - victim].returncode == 1 and "another process of this run is gone" in text.splitlines()[-1]
+    assert both[1 - victim].returncode == 2 and "another process of this run is gone" in text.splitlines()[-1]
     assert "--resume" in text.splitlines()[-1]
     port = free_port()
-    one = start(tmp_path, "--steps", "100000", "--devices", "2", "--resume", port=port, process=0, processes=1)
+    one = start(tmp_path, *more, "--resume", port=port, process=0, processes=1)
     assert one.stderr is not None
     lines = iter(one.stderr.readline, "")
     first = next(line for line in lines if line.startswith("step "))

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from ..training import make_mesh
 from . import DeviceOptions
 from .folder import RunError
+from .supervise import slurm_tasks
 
 SECONDS = 30
 """How long a process that does not answer is waited for."""
@@ -37,14 +38,14 @@ def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -
 def _join(options: DeviceOptions, wanted: int | None, environ: Mapping[str, str]) -> bool:
     """Whether there are other processes; then they are known to each other after this call. `wanted`: devices of all."""
     given = (options.coordinator, options.processes, options.process)
-    slurm = "SLURM_JOB_ID" in environ and int(environ.get("SLURM_NTASKS", "1")) > 1
+    tasks = slurm_tasks(options, environ)
     if any(one is not None for one in given) and None in given:
         raise RunError(
             "--coordinator, --processes and --process belong together: the address of the first process, as in "
             "localhost:9876, how many there are, and which of them this is, counted from 0."
         )
-    many = options.processes is not None or (slurm and wanted is not None)
-    count = options.processes or (int(environ["SLURM_NTASKS"]) if many else 1)
+    many = options.processes is not None or tasks > 1
+    count = options.processes or tasks
     if wanted is not None:
         if wanted % count:
             raise RunError(f"--devices {options.devices} cannot be shared evenly by {count} processes.")

@@ -18,13 +18,21 @@ _MARK = "LRCSSM_SUPERVISED"
 _PR_SET_PDEATHSIG = 1
 
 
+def slurm_tasks(options: DeviceOptions, environ: Mapping[str, str]) -> int:
+    """How many processes SLURM has started for this run: 1 if it has not, or if --devices does not ask for theirs."""
+    if options.devices is None or options.processes is not None or "SLURM_JOB_ID" not in environ:
+        return 1
+    return int(environ.get("SLURM_NTASKS", "1"))
+
+
 def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether everything was done: runs this command in a process of its own if it is one of several. There, and if it is
     the only one, returns false."""
     if environ.get(_MARK) == str(os.getppid()):
         _end_with_parent()
         return False
-    if options.processes is None:
+    slurm = slurm_tasks(options, environ) > 1
+    if options.processes is None and not slurm:
         return False
     child = subprocess.Popen([sys.executable, "-m", "lrcssm", *sys.argv[1:]], env={**environ, _MARK: str(os.getpid())})
     # Ctrl-C reaches both of them; the one that trains knows what to do.
@@ -36,7 +44,7 @@ def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) 
         signal.signal(signal.SIGTERM, before[1])
     if code == -signal.SIGABRT:
         raise RunError(
-            f"Process {options.process} was ended because another process of this run is gone or cannot be reached; start "
+            f"Process {environ.get('SLURM_PROCID') if slurm else options.process} was ended because another process of this run is gone or cannot be reached; start "
             "all of them again with --resume to go on from the last checkpoint."
         )
     if code:
