@@ -1,4 +1,4 @@
-"""What every test runs under: two CPU devices, 64-bit numbers, no silent promotion, checked shapes and types."""
+"""What every test runs under: two CPU devices, 64-bit numbers, no silent promotion, checked types; shared fixtures."""
 
 import itertools
 import os
@@ -14,6 +14,7 @@ import hypothesis
 import jax
 import jaxtyping
 import pytest
+from archives import serving
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -55,3 +56,37 @@ def getkey(request):
     root = jax.random.key(zlib.crc32(request.node.nodeid.encode()))
     calls = itertools.count()
     return lambda: jax.random.fold_in(root, next(calls))
+
+
+@pytest.fixture
+def defaults():
+    """A training step needs JAX's own promotion, which Optax relies on."""
+    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.fixture
+def place(monkeypatch, tmp_path):
+    """A data directory of this test, and no other that it could find."""
+    made = tmp_path / "data"
+    made.mkdir()
+    monkeypatch.setenv("LRCSSM_DATA", str(made))
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+@pytest.fixture
+def server():
+    """An archive on this machine, which does as the test tells it."""
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def get(server, tmp_path):
+    """Fetches from that server into a directory of this test, without waiting between attempts."""
+    from lrcssm.data.archive import fetch  # not above: shapes and types are checked in what is imported after the hook
+
+    return lambda name="Tiny", **more: fetch(
+        name, **({"directory": tmp_path, "url": server.url, "timeout": 5.0, "pause": 0.0} | more)
+    )

@@ -2,21 +2,14 @@
 
 import json
 
-import jax
 import pytest
 
 from lrcssm import cli
 from lrcssm.benchmark import ModelsBenchmark, ScalingBenchmark, models, step
 from lrcssm.models import ARCHITECTURES
 
+pytestmark = pytest.mark.usefixtures("defaults")
 SIZES = "--width 5 --state 4 --depth 1 --batch 2 --channels 2 --classes 2 --rounds 2"
-
-
-@pytest.fixture(autouse=True)
-def defaults():
-    """A training step needs JAX's own promotion, which Optax relies on."""
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
-        yield
 
 
 @pytest.mark.slow

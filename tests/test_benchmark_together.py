@@ -2,18 +2,12 @@
 
 import json
 
-import jax
 import pytest
 
 from lrcssm import cli
 from lrcssm.benchmark import TogetherBenchmark, together
 
-
-@pytest.fixture(autouse=True)
-def defaults():
-    """A training step needs JAX's own promotion, which Optax relies on."""
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
-        yield
+pytestmark = pytest.mark.usefixtures("defaults")
 
 
 @pytest.mark.slow

@@ -20,13 +20,6 @@ ROW = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def defaults():
-    """A training step needs JAX's own promotion, which Optax relies on."""
-    with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
-        yield
-
-
 def made(size: train.Configuration) -> SequenceModel:
     return SequenceModel(size.model(), jax.random.key(0))
 

@@ -1,57 +1,22 @@
-"""Names of data sets, what is said about them, and the commands of `lrcssm data`."""
+"""Names of data sets: where each is found, which comes first, and what is known of it before it is read."""
 
 import dataclasses
-import http.server
-import json
-import os
 import pathlib
 import subprocess
 import sys
-import threading
 import zipfile
 
 import numpy as np
 import pytest
+from archives import ts
 
-from lrcssm import cli
-from lrcssm.data import Dataset, Split, catalogue, digits, load, names
+from lrcssm.data import digits, load, names
 from lrcssm.data.catalogue import directory, entries
-from lrcssm.data.describe import facts
 from lrcssm.data.download import DataError
-from lrcssm.data.sketch import examples, sketch
+
+pytestmark = pytest.mark.usefixtures("place")
 
 VALUES = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
-
-
-@pytest.fixture(autouse=True)
-def place(monkeypatch, tmp_path):
-    """A data directory of this test, and no other that it could find."""
-    made = tmp_path / "data"
-    made.mkdir()
-    monkeypatch.setenv("LRCSSM_DATA", str(made))
-    monkeypatch.chdir(tmp_path)
-    return made
-
-
-@pytest.fixture
-def run(capsys):
-    """Runs `lrcssm data ...` and gives its output; it must succeed."""
-
-    def command(*words, code=0):
-        assert cli.main(["data", *words]) == code
-        out, err = capsys.readouterr()
-        if code:
-            assert out == "" and err.startswith("lrcssm: ") and err.endswith(".\n") and err.count("\n") == 1
-            return err
-        assert err == ""
-        return out
-
-    return command
-
-
-def ts(rows, head=""):
-    data = "\n".join(":".join([",".join(map(str, values)), label]) for values, label in rows)
-    return f"@problemName x\n@univariate true\n@classLabel true a b{head}\n@data\n{data}\n"
 
 
 def test_digits():
@@ -243,188 +208,6 @@ def test_every_name_without_a_file_can_be_loaded():
             assert shape == dataclasses.astuple(entry)[2:]
 
 
-def little(**changes):
-    series = (np.array([[1.0], [2]]), np.array([[3.0], [np.nan], [5]]), np.array([[1.0], [2]]), np.array([[0.0], [4]]))
-    made = Dataset(
-        "little", tuple(one.astype(np.float32) for one in series), np.array([0, 1, 0, 1]), ("a", "b", "none"),
-        Split(np.array([0, 1]), np.arange(0), np.array([2, 3])), about="Made up.",
-    )  # fmt: skip
-    return dataclasses.replace(made, **changes)
-
-
-def test_facts():
-    found = facts(little())
-    assert found["lengths"] == {"min": 2, "median": 2.0, "max": 3}
-    assert found["classes"] == {"a": 2, "b": 2, "none": 0}
-    assert found["missing"] == {"values": 1, "cases": 1}
-    assert found["split"] == {"train": 2, "validation": 0, "test": 2}
-    assert found["duplicates"] == {"cases": 1, "test cases that are also in training": 1}
-    seen = [1, 2, 3, 5, 1, 2, 0, 4]
-    assert found["values"] == pytest.approx({"min": 0, "mean": np.mean(seen), "max": 5, "sd": np.std(seen)})
-    assert found["times"] is None
-    assert [remark.partition(":")[0] for remark in found["remarks"]] == [
-        "Values are missing", "Without a case", "1 test cases are also in training",
-    ]  # fmt: skip
-    json.dumps(found, allow_nan=False)
-
-
-def test_facts_of_numbers_and_times():
-    times = tuple(np.cumsum(np.r_[0, np.ones(len(one) - 1) / (1 + i)]) for i, one in enumerate(little().series))
-    found = facts(little(classes=None, targets=np.array([[0, 1], [2, 3], [4, 5], [6, 7]]), times=times, split=None))
-    assert found["task"] == "regress" and "classes" not in found
-    assert [column["mean"] for column in found["targets"]] == [3, 4]
-    assert found["times"]["regular"] is False and found["times"]["min"] == 0.25 and found["times"]["max"] == 1
-    assert found["split"] is None
-    regular = facts(little(times=tuple(np.arange(len(one)) / 2 for one in little().series)))
-    assert regular["times"] == {"regular": True, "min": 0.5, "median": 0.5, "max": 0.5}
-
-
-def test_facts_of_what_is_odd():
-    one = np.ones((2, 3), np.float32)
-    found = facts(Dataset("odd", (one, one.copy())))
-    assert any("more channels (3) than steps (2)" in remark for remark in found["remarks"])
-    assert any("Channels 0, 1, 2 are constant" in remark for remark in found["remarks"])
-    assert found["task"] == "none"
-    infinite = facts(Dataset("odd", (np.array([[np.inf], [1]], np.float32), np.full((2, 1), np.nan, np.float32))))
-    assert any("infinite" in remark for remark in infinite["remarks"])
-    nothing = facts(Dataset("odd", (np.full((2, 1), np.nan, np.float32),)))
-    assert nothing["values"] == {"min": None, "mean": None, "max": None, "sd": None}
-
-
-def dots(lines):
-    """The grid of dots that lines of braille stand for, by what Unicode says of each."""
-    bits = {(0, 0): 1, (1, 0): 2, (2, 0): 4, (0, 1): 8, (1, 1): 16, (2, 1): 32, (3, 0): 64, (3, 1): 128}
-    grid = np.zeros((4 * len(lines), 2 * len(lines[0])), bool)
-    for i, line in enumerate(lines):
-        for j, character in enumerate(line):
-            for (row, column), bit in bits.items():
-                grid[4 * i + row, 2 * j + column] = bool(ord(character) - 0x2800 & bit)
-    return grid
-
-
-def test_sketches():
-    ramp = dots(sketch(np.arange(8.0), width=4, height=2))
-    np.testing.assert_array_equal(
-        ramp.argmax(0), np.arange(8)[::-1]
-    )  # the highest dot falls from the left to the right
-    assert ramp[7, 0] and ramp[0, 7] and not ramp[0, :6].any()
-    level = dots(sketch(np.full(100, 7.0), width=5))
-    assert level.any(0).all() and level.any(1).sum() == 1
-    few = dots(sketch(np.array([0.0, 1]), width=10, height=1))
-    assert few.any(0).all() and few[3, 0] and few[0, 19]
-    gap = dots(sketch(np.array([0.0, 0, np.nan, np.nan, 1, 1]), width=3))
-    assert gap.any(0).tolist() == [True, True, False, False, True, True]
-    assert not dots(sketch(np.full(5, np.nan), width=3)).any()
-    assert dots(sketch(np.array([2.0]), width=3)).sum() >= 1
-    late = dots(sketch(np.array([0.0, 0, 0, 1]), np.array([0.0, 1, 2, 100]), width=10, height=1))
-    assert late[3, :3].all() and late[0, 19] and not late[0, :10].any()
-
-
-def test_examples():
-    assert examples(little()) == [("a", [0]), ("b", [1])]
-    assert examples(little(), each=2) == [("a", [0, 2]), ("b", [1, 3])]
-    numbers = little(classes=None, targets=np.array([4.0, 1, 3, 2]))
-    assert examples(numbers) == [("1", [1]), ("3", [2]), ("4", [0])]
-    assert examples(little(classes=None, targets=None)) == [("", [0, 1, 2])]
-
-
-def test_list(run, place):
-    np.savez(place / "Own.npz", X=VALUES)
-    text = run("list")
-    for words in ("digits 1,797 64 1 10 built in", "Own 4 3 2 – directory", "EigenWorms 259 17,984 6 5 archive"):
-        assert any(line.split() == words.split() for line in text.splitlines())
-    assert "Yoga" not in text and "147 more" in " ".join(text.split())
-    assert "Yoga" in run("list", "--all") and "147 more" not in run("list", "--all")
-    found = json.loads(run("list", "--json"))
-    assert found["directory"] == str(place)
-    assert {"name": "Own", "where": "directory", "cases": 4, "length": 3, "channels": 2, "classes": None} in (
-        found["datasets"]
-    )
-    assert len(found["datasets"]) == 1 + 5 + 1 + 177
-    assert json.loads(run("list", "--json", "--data-dir", "nowhere"))["directory"] == "nowhere"
-
-
-def test_show(run, place):
-    np.savez(place / "Own.npz", X=VALUES, y=["up", "down", "up", "up"])
-    text = run("show", "Own")
-    for words in ("cases 4", "steps 3", "channels 2", "missing none", "duplicates none", "times equal steps"):
-        assert any(line.split() == words.split() for line in text.splitlines())
-    assert "up (3)" in text and "down (1)" in text
-    assert any("\u2801" <= character <= "\u28ff" for character in text)
-    found = json.loads(run("show", "Own", "--json"))
-    assert found["classes"] == {"down": 1, "up": 3} and found["channels"] == 2
-    assert found == json.loads(json.dumps(facts(load("Own"))))
-
-
-@pytest.mark.parametrize("source", ["oscillators:100", "lorenz:50", "copying:9"])
-def test_show_of_each_kind(run, source):
-    text = " ".join(run("show", source).split())
-    assert load(source).about in text
-    assert ("irregular" in text) == source.startswith("oscillators")
-
-
-def test_show_without_targets(run, tmp_path):
-    np.savez(tmp_path / "bare.npz", X=VALUES[:1])
-    assert "no targets" in run("show", "bare.npz")
-
-
-def test_show_names_that_look_like_markup(run, tmp_path):
-    np.savez(tmp_path / "odd.npz", X=VALUES, y=["[red]x[/red]", "[/]", ":smile:", "[bold"])
-    text = run("show", "odd.npz")
-    assert all(name in text for name in ("[red]x[/red]", "[/]", ":smile:", "[bold"))
-
-
-@pytest.mark.parametrize(("source", "suffix"), [("oscillators:100", "png"), ("lorenz:50", "svg"), ("few.npz", "png")])
-def test_pictures(run, tmp_path, source, suffix):
-    np.savez(tmp_path / "few.npz", X=np.where(VALUES == 3, np.nan, VALUES), y=["$a$", "b_{", "\\frac", "µ"])
-    path = tmp_path / f"picture.{suffix}"
-    assert f"picture is in {path}" in "".join(run("show", source, "--picture", str(path)).split("\n")).replace(
-        "  ", " "
-    )
-    head = path.read_bytes()[:8]
-    assert head == b"\x89PNG\r\n\x1a\n" if suffix == "png" else head.startswith(b"<?xml")
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("show Heartbeat", "lrcssm data fetch Heartbeat"),
-        ("show nowhere/x.ts", "Cannot use 'nowhere/x.ts': it does not exist"),
-        ("show adding:x", "a number of steps"),
-        ("show digits --picture x.doc", "--picture got 'x.doc'; give a name that ends in .png, .svg or .pdf"),
-        ("show digits --picture nowhere/x.png", "its directory does not exist"),
-        ("show", "SOURCE"),
-        ("fetch", "at least one, e.g. Heartbeat"),
-        ("fetch a/b", "cannot be the name"),
-        ("fetch X --url ftp://x", "give an address that begins with"),
-        ("fetch X Y --sha256 1", "--sha256 is that of one file, and there are 2 names"),
-        ("fetch X Y --url http://x/y.zip", "--url is that of one file"),
-        ("fetch X --sha256 1", "64 hexadecimal digits"),
-        ("fetch X --timeout 0", "--timeout got 0"),
-        ("fetch X --timeout nan", "--timeout got nan"),
-        ("fetch X --retries -1", "--retries got -1"),
-        ("list --jsn", "perhaps you meant --json"),
-    ],
-)
-def test_mistakes(run, words, says):
-    assert says in run(*words.split(), code=2)
-
-
-def test_a_damaged_file_is_one_sentence(run, place):
-    (place / "Bad.ts").write_text("@data\nx:y\n")
-    assert "Bad.ts" in run("show", "Bad", code=2)
-
-
-def test_output_without_unicode():
-    """What the terminal could not show is left out, or replaced by a question mark."""
-    code = "from lrcssm.runs.data import ListData, ShowData\nListData(all=True).run()\nShowData('lorenz:50').run()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
-    )
-    assert done.returncode == 0 and done.stderr == ""
-    assert "Yoga" in done.stdout and "R? above" in done.stdout
-
-
 def test_loading_imports_nothing_that_is_not_needed():
     code = (
         "import sys\nfrom lrcssm.data import load\nload('parity')\n"
@@ -432,43 +215,3 @@ def test_loading_imports_nothing_that_is_not_needed():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_fetch(run, place, tmp_path):
-    """The whole way: from a server on this machine to a data set that is shown by its name."""
-    with zipfile.ZipFile(tmp_path / "Tiny.zip", "w") as file:
-        file.writestr("Tiny_TRAIN.ts", ts([((1, 2), "a"), ((3, 4), "b")]))
-        file.writestr("Tiny_TEST.ts", ts([((5, 6), "a")]))
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *words, **more):
-            super().__init__(*words, directory=str(tmp_path), **more)
-
-        def log_message(self, *words):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        assert run("fetch", "Tiny", "--url", url) == f"Tiny is in {place / 'Tiny'}\n"
-        assert run("fetch", "Tiny", "--url", url, "--force").startswith("Tiny is in")
-        assert "404" in run("fetch", "Other", "--url", url, code=2)
-        server.shutdown()
-        thread.join()
-    assert run("fetch", "Tiny", "--url", url).startswith("Tiny is in")  # without a server: it is there
-    assert "train 2, test 1" in run("show", "Tiny")
-    assert "Tiny" in names() and catalogue.directory() == place
-
-
-def test_an_interrupted_fetch_says_what_to_do(run, monkeypatch, capsys):
-    from lrcssm.data import archive
-
-    def interrupt(*words, **more):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(archive, "fetch", interrupt)
-    assert cli.main(["data", "fetch", "Heartbeat"]) == 130
-    assert capsys.readouterr().err == (
-        "What has come of Heartbeat is kept; the same command goes on from there.\nlrcssm: interrupted.\n"
-    )
