@@ -30,7 +30,9 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
     steps = dict(model["signature"])["windows"] if model["signature"] else -(-length // model["patch"])
     tokens = batch * steps
     products = depth * (3 * width * state + 2 * width**2) + 2 * width**2 + width * model["input_dim"]
-    slow = cell == "LSTM" or options.get("complex_parameters", "none") != "none"  # 2×2 blocks; four sigmoids of complex numbers
+    slow = (
+        cell == "LSTM" or options.get("complex_parameters", "none") != "none"
+    )  # 2×2 blocks; four sigmoids of complex numbers
     elements = depth * (width + 2 * state * (5 if slow else 1))
     expanded = 1.0
     if cell in ("S6", "S4D", "LiquidS4", "Mamba"):  # states for each feature

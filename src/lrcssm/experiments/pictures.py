@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
 from ..runs.plots import BLUE, GREY, RED
 from .ranks import Ranks
@@ -58,10 +58,8 @@ def accuracy_against_cost(points: Mapping[str, Sequence[tuple[str, float, float]
         spread = max(scores.max() - scores.min(), 1.0)
         axes.set_ylim(scores.min() - 0.15 * spread, scores.max() + 0.15 * spread)
         axes.set_xlim(seconds.min() / 1.6, seconds.max() * max(1.6, (seconds.max() / seconds.min()) ** 0.5))
-        axes.xaxis.set_major_locator(
-            LogLocator(subs=(1, 3) if seconds.max() > 5 * seconds.min() else (1, 1.5, 2, 3, 5, 7))
-        )
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        ticks = _round_numbers(*axes.get_xlim())
+        axes.set_xticks(ticks, [f"{value:,.6g}" for value in ticks])
         axes.xaxis.set_minor_formatter(NullFormatter())
         heights = _apart((scores - axes.get_ylim()[0]) / (1.3 * spread), 0.07)
         for (name, *_), x, y, at in zip(own, seconds, scores, heights, strict=True):
@@ -136,6 +134,18 @@ def _panels(groups: Mapping[str, Any], height: float) -> tuple[Figure, list[Axes
         axes.tick_params(labelsize=8)
     _tidied(figure)
     return figure, grid
+
+
+def _round_numbers(low: float, high: float, most: int = 4) -> list[float]:
+    """Round numbers between two on a logarithmic axis, as many as there is room for."""
+    decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    found: list[float] = []
+    for parts in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+        inside = [part * decade for decade in decades for part in parts if low <= part * decade <= high]
+        if len(inside) > most:
+            break
+        found = inside
+    return found
 
 
 def _apart(places: np.ndarray, least: float) -> np.ndarray:
