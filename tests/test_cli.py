@@ -14,6 +14,7 @@ import tyro
 
 import lrcssm
 from lrcssm import cli
+from lrcssm.benchmark.table import print_table
 
 TINY = ("benchmark", "engine", "--lengths", "5", "--states", "3", "--rounds", "2", "--methods", "scan")
 
@@ -104,6 +105,31 @@ def test_info(capsys):
     assert facts["cores"] >= 1
     for package in ("lrcssm", "jax", "equinox", "numpy"):
         assert package in text and facts["versions"][package] in text
+
+
+def test_info_about_a_model(tmp_path, capsys):
+    config = lrcssm.ModelConfig(input_dim=2, output_dim=3, width=4, state=4, depth=1, bidirectional=True)
+    model = lrcssm.SequenceModel(config, jax.random.key(0))
+    known = {"classes": ["a", "b", "c"], "channel_names": ["left", "right"], "unit": 0.25, "missing": "mask"}
+    lrcssm.save(tmp_path / "model", model, metadata=known)
+    assert cli.main(["info", str(tmp_path / "model")]) == 0
+    text = capsys.readouterr().out
+    for word in ("left, right", "a, b, c", "0.25", "mask", "LRC", "4, 4, 1", "no: it is bidirectional"):
+        assert word in text
+    assert cli.main(["info", str(tmp_path / "model"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["channels"] == ["left", "right"] and facts["parameters"] == lrcssm.models.parameter_count(model)
+    assert cli.main(["info", str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err == f"lrcssm: {tmp_path / 'none'} does not exist.\n"
+
+
+def test_a_table_is_never_cut(capsys, monkeypatch):
+    """However narrow the terminal is."""
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(["model<", "notes<"], [["x" * 90, "1.25 ± 0.5"]], title="t", notes=["n " * 80])
+    text = capsys.readouterr().out
+    assert "x" * 90 in text and "1.25 ± 0.5" in text and "…" not in text
+    assert max(map(len, text.splitlines()[-1:])) <= 80
 
 
 @pytest.mark.parametrize(

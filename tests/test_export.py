@@ -193,8 +193,11 @@ def test_mistakes(tmp_path, capsys):
     lrcssm.save(tmp_path / "model", make(depth=1))
     assert cli.main(["export", str(tmp_path / "model"), "--out", str(tmp_path / "no" / "file")]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
+    lrcssm.save(tmp_path / "timed", make(depth=1), metadata={"unit": 2.0})
+    assert cli.main(["export", str(tmp_path / "timed"), "--out", str(tmp_path / "program")]) == 2
+    assert "give --timed" in capsys.readouterr().err
     if importlib.util.find_spec("onnx") is None:
-        words = ["export", str(tmp_path / "model"), "--out", str(tmp_path / "model.onnx"), "--format", "onnx"]
+        words = ["export", str(tmp_path / "model"), "--out", str(tmp_path / "model.onnx")]
         assert cli.main(words) == 2
         assert 'install them with pip install "lrcssm[export]"' in capsys.readouterr().err
 
@@ -229,7 +232,7 @@ def test_onnx_without_jax(tmp_path, capsys):
     model = make()
     lrcssm.save(tmp_path / "model", model, metadata={"classes": ["calm", "storm"]})
     path = tmp_path / "step.onnx"
-    words = ["--format", "onnx", "--what", "step", "--out", str(path)]
+    words = ["--what", "step", "--out", str(path)]
     assert cli.main(["export", str(tmp_path / "model"), *words]) == 0
     assert "within" in capsys.readouterr().out
     inputs = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)

@@ -49,19 +49,19 @@ def csv(sample):
 def test_lines(tmp_path, ask):
     """Three streams through each other, as CSV and JSON, with mistakes between them."""
     path = tmp_path / "model.lrcssm"
-    model = make(path, {"classes": ["calm", "storm"], "unit": 2.0})
+    model = make(path, {"classes": ["calm", "storm"], "channel_names": ["v", "u", "w"]})
     more = lambda **said: json.dumps(said)
     answers, said = ask(
         path,
         "u,v,w",
-        csv(INPUTS[0]),
-        more(stream="a", values=INPUTS[0].tolist(), dt=1.0),
+        csv(INPUTS[0][[1, 0, 2]]),
+        more(stream="a", values=INPUTS[0].tolist(), dt=0.5),
         "",
         "1,2",
-        csv(INPUTS[1]),
+        csv(INPUTS[1][[1, 0, 2]]),
         "u,v,w",
         "{oops",
-        more(stream="a", values=INPUTS[1].tolist(), dt=3.0),
+        more(stream="a", values=dict(zip("vuw", INPUTS[1].tolist(), strict=True)), dt=1.5),
         more(stream="b", values=[1, None, 2]),
         more(stream="b", values=[1, "x", 2]),
         more(stream="b", values=[1, 2, 3], dt=0),
@@ -82,9 +82,28 @@ def test_lines(tmp_path, ask):
         assert abs(answers[i]["p(storm)"] - shares[1]) < 1e-6
         assert answers[i]["prediction"] == ("calm", "storm")[int(row.argmax())]
     assert [line.split(": ")[1] for line in said] == [f"line {n}" for n in (5, 7, 8, 10, 11, 12, 13)]
-    texts = ("2 values; the model takes 3", "'u' is no", "no JSON", "missing", "'x' is no", "above 0", "no 'value'")
+    texts = ("2 values; the model takes 3", "'v' is no", "no JSON", "missing", "'x' is no", "above 0", "no 'value'")
     for line, text in zip(said, texts, strict=True):
         assert text in line and line.startswith("lrcssm: line ")
+
+
+def test_names_and_times(tmp_path, ask, capsys, monkeypatch):
+    """Names that the model does not know end it; a model that knows times wants them."""
+    path = tmp_path / "model.lrcssm"
+    model = make(path, {"unit": 2.0, "channel_names": ["u", "v", "w"]}, task="regress", output_dim=1)
+    more = lambda **said: json.dumps(said)
+    answers, said = ask(
+        path, "1;2;3", csv(INPUTS[0]), csv(INPUTS[1]), more(values=INPUTS[1].tolist(), dt=3.0),
+        more(values={"u": 1, "x": 2, "w": 3}, dt=1), more(values=5, dt=1),
+    )  # fmt: skip
+    want = call(model, jnp.asarray(INPUTS[:2]), jnp.array([1.0, 1.5]))
+    assert [line["step"] for line in answers] == [1, 2] and distance(answers[1]["prediction"], want[0]) < 1e-10
+    texts = ("1 values", "trained with times", "named u, x, w; the model takes u, v, w", "no list of values")
+    for line, text in zip(said, texts, strict=True):
+        assert text in line
+    monkeypatch.setattr(sys, "stdin", io.StringIO("u,v,x\n1,2,3\n"))
+    assert cli.main(["predict", str(path), "--stream"]) == 2
+    assert "names u, v, x, but the model was trained on u, v, w" in capsys.readouterr().err
 
 
 def test_numbers_and_missing_values(tmp_path, ask):

@@ -40,12 +40,19 @@ from .tuning import Dashboard, Show, Start, Worker
 
 @dataclasses.dataclass(frozen=True)
 class Info:
-    """Show versions, devices and defaults: what to say in a report of a problem."""
+    """Show what a trained model is; or versions, devices and defaults: what to say in a report of a problem."""
 
+    model: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = None
+    """A run's folder or a model's file."""
     json: bool = False
     """Print JSON."""
 
     def run(self) -> None:
+        if self.model is not None:
+            from .runs.describe import describe_model
+
+            describe_model(self.model, as_json=self.json)
+            return
         import jax.numpy as jnp
 
         from .benchmark.timing import environment, write_record
@@ -205,6 +212,8 @@ def _explain(error: Exception) -> str | None:
             return None
         return f'This needs {module}, which is not installed; pip install "lrcssm[{EXTRAS[module]}]" gives it.'
     if isinstance(error, OSError):
+        if error.errno is None:  # our own sentence
+            return str(error)
         what = f"Cannot use {error.filename!r}" if error.filename else "The system refused"
         return f"{what}: {error.strerror or error}."
     if isinstance(error, MemoryError):

@@ -30,8 +30,10 @@ def print_table(
         else:
             table.add_row(*row)
     # A table that is wider than the terminal is broken by it, line by line; Rich would cut its cells.
-    whole = console.measure(table, options=console.options.update(width=1000)).maximum
-    console.print(table, width=max(console.width, whole), crop=False, no_wrap=True)
+    width, console.width = console.width, 1000
+    console.width = max(width, console.measure(table).maximum)
+    console.print(table, crop=False, no_wrap=True)
+    console.width = width
     for note in notes:
         console.print(note)
 

@@ -2,7 +2,7 @@
 
 The time of a training step goes to matrix products and to passes over the numbers between them, and the sizes say how
 many there are of both. For LrcSSM that gives what `lrcssm benchmark train` measures on a machine with two cores to within 20 %;
-dense, complex and LSTM cells have factors from runs on SelfRegulationSCP1; for the other architectures the same rule is a guess
+dense, complex and LSTM cells and Newton's method have factors from runs on SelfRegulationSCP1; for the other architectures the same rule is a guess
 that was not compared with measurements. A run's looks at the validation data
 and other programs on the machine come on top.
 """
@@ -17,12 +17,14 @@ SPEED = 250e9
 `lrcssm benchmark train` to within 20 %."""
 OVERHEAD = 1.4e-8
 """Seconds for each number that goes from one layer to the next, and twice for each state."""
+NEWTON = 4e-7
+"""Seconds for each state of a sequence that is solved by Newton's method, about three iterations, and differentiated."""
 SYNAPSE = 9e-9
 """Seconds for each connection of a dense cell at each step, forward and backward."""
 
 
-def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
-    """An estimate for one training step of a model's configuration."""
+def seconds_per_step(model: dict[str, Any], length: int, batch: int, solver: str = "auto") -> float:
+    """An estimate for one training step of a model's configuration. On a CPU the solver `"auto"` is a sequential sweep."""
     width, state, depth, cell = model["width"], model["state"], model["depth"], model["cell"]
     options = model["cell_options"]
     if cell in ("NCDE", "NRDE", "LogNCDE"):
@@ -39,6 +41,8 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int) -> float:
         expanded = options.get("expand", 2) if cell == "Mamba" else 1.0
         elements += depth * width * expanded * state
     work = 6 * tokens * products * expanded / SPEED + tokens * elements * OVERHEAD
+    if solver not in ("auto", "sequential"):
+        work += tokens * depth * state * expanded * NEWTON
     if cell.startswith("Dense"):
         work += tokens * depth * state * (state + width) * SYNAPSE
     if cell == "Transformer":
@@ -60,7 +64,7 @@ def seconds(job: Job) -> float:
     if job.model is None:
         return 60.0
     length = SIZES[job.dataset].length
-    return job.training["steps"] * seconds_per_step(job.model, length, job.training["batch"]) + 20.0
+    return job.training["steps"] * seconds_per_step(job.model, length, job.training["batch"], job.solver) + 20.0
 
 
 def in_words(seconds: float) -> str:

@@ -26,8 +26,9 @@ class Export:
     """A run's folder or a model's file."""
     out: Annotated[str, tyro.conf.arg(metavar="FILE")]
     """Where to write; a file that is there is replaced."""
-    format: Literal["stablehlo", "onnx"] = "stablehlo"
-    """StableHLO, for JAX and what is built on XLA; or ONNX, for onnxruntime and others (extra export)."""
+    format: Literal["stablehlo", "onnx"] | None = None
+    """StableHLO, for JAX and what is built on XLA; or ONNX, for onnxruntime and others (extra export). If not given, ONNX for a
+    file that ends in .onnx."""
     what: Literal["sequence", "step"] = "sequence"
     """A whole sequence at once, of any length; or one sample and a state."""
     timed: bool = False

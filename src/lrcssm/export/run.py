@@ -14,8 +14,13 @@ def run(options: Export) -> None:
     if not target.parent.is_dir() or target.is_dir():
         raise ExportError(f"{target} cannot be written: it is a folder, or its folder does not exist.")
     trained = open_model(options.model)
-    unit = trained.metadata.get("unit") if options.timed else None
-    if options.format == "stablehlo":
+    form = options.format or ("onnx" if target.suffix == ".onnx" else "stablehlo")
+    unit = trained.metadata.get("unit")
+    if unit is not None and not options.timed:
+        raise ExportError(
+            "The model was trained with the times of its steps; give --timed, so that the program takes them too."
+        )
+    if form == "stablehlo":
         from .stablehlo import to_stablehlo
 
         error = to_stablehlo(target, trained.model, what=options.what, timed=options.timed)
@@ -26,7 +31,7 @@ def run(options: Export) -> None:
         metadata |= {} if unit is None else {"unit": json.dumps(unit)}
         error = to_onnx(target, trained.model, what=options.what, timed=options.timed, metadata=metadata)
     inputs = program(trained.model, options.what, timed=options.timed).inputs
-    if options.format == "onnx" and options.what == "step":  # of one stream
+    if form == "onnx" and options.what == "step":  # of one stream
         inputs = {name: tuple(1 if size == "b" else size for size in shape) for name, shape in inputs.items()}
     if options.json:
         facts = {"file": str(target), "bytes": target.stat().st_size, "error": error, "inputs": inputs, "unit": unit}
@@ -39,6 +44,6 @@ def run(options: Export) -> None:
         else f" dt is the time of a step divided by {unit:.6g}, the unit that the model was trained with."
     )
     print(
-        f"{target}: {options.what} as {options.format}, {target.stat().st_size:,} bytes; takes {sizes}; on random inputs "
+        f"{target}: {options.what} as {form}, {target.stat().st_size:,} bytes; takes {sizes}; on random inputs "
         f"its outputs are within {error:.1e} of the model's.{times}"
     )

@@ -5,7 +5,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +56,8 @@ def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> None:
     streams = Streams(trained)
     for number, line in enumerate(source, 1):
         try:
-            if number == 1 and _is_header(line):
+            if number == 1 and (names := _names(line, trained.model.config.input_dim)) is not None:
+                streams.order = _order(names, trained.metadata.get("channel_names"))
                 continue
             for reply in streams.take(line):
                 print(json.dumps(reply, allow_nan=False), file=out, flush=True)
@@ -72,13 +73,16 @@ class Streams:
         self.first = model.stream()
         self.first.push(np.zeros(model.config.input_dim))  # compile now, not when the first sample waits
         self.missing, self.unit = trained.metadata.get("missing", "error"), trained.metadata.get("unit")
+        self.names = trained.metadata.get("channel_names")
+        self.order: list[int] | None = None
+        """The place of each channel in lines with commas, if a first line named them."""
         self.open: dict[str | None, _Open] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """The answer to a line, if it has one; raises `LineError`."""
         if not line.strip():
             return
-        said = parse(line, self.trained.model.config.input_dim)
+        said = parse(line, self.trained.model.config.input_dim, self.names, self.order)
         if said.reset:
             self.open.pop(said.name, None)
         if said.values is None:
@@ -90,6 +94,11 @@ class Streams:
         dt = said.dt if said.dt is None or self.unit is None else said.dt / self.unit
         if dt is not None and not (math.isfinite(dt) and dt > 0):
             raise LineError(f"dt is {said.dt}; give the time of a step, above 0.")
+        if dt is None and self.unit is not None and (one.passed or one.stream.steps):
+            raise LineError(
+                'the model was trained with times, so a step needs its own: give {"values": [...], "dt": ...}, where dt is '
+                "the time since the sample before, as in the training data."
+            )
         values = self._complete(said.values, one)
         if values is None:  # skipped: its time passes
             one.passed += 1.0 if dt is None else dt
@@ -118,7 +127,10 @@ class Streams:
             return values
         config = self.trained.model.config
         if config.patch > 1 or config.differences:
-            raise LineError("a value is missing, and a model with patches or differences can skip no sample.")
+            raise LineError(
+                "a value is missing, and a model with patches or differences can skip no sample; train one with --patch 1 "
+                "--differences no, or with --missing fill."
+            )
         return None
 
     def _reply(self, stream: Stream, outputs: np.ndarray) -> dict[str, Any]:
@@ -142,17 +154,33 @@ class _Open:
     reply: dict[str, Any] = dataclasses.field(default_factory=lambda: {"step": 0, "prediction": None})
 
 
-def _is_header(line: str) -> bool:
-    """Whether a first line has names and no number."""
+def _names(line: str, channels: int) -> list[str] | None:
+    """The names in a first line that has one for each channel, and no number."""
     text = line.strip().lstrip("\ufeff")
-    numbers = [_number(cell) for cell in text.split(",")]
+    cells = [cell.strip().strip('"') for cell in text.split(",")]
+    if text.startswith(("{", "[")) or len(cells) != channels:
+        return None
+    numbers = [_number(cell) for cell in cells]
     names = any(number is None for number in numbers)
-    return names and not text.startswith(("{", "[")) and all(number is None or math.isnan(number) for number in numbers)
+    return cells if names and all(number is None or math.isnan(number) for number in numbers) else None
 
 
-def parse(line: str, channels: int) -> Line:
+def _order(given: list[str], known: Sequence[str] | None) -> list[int] | None:
+    """Where the model's channels are among those of a first line; `None` if the model knows no names."""
+    if known is None or tuple(known) == tuple(given):
+        return None
+    if set(known) != set(given) or len(set(given)) < len(given):
+        raise RunError(
+            f"The first line names {', '.join(given)}, but the model was trained on {', '.join(known)}; give the same names, in "
+            "any order, or none."
+        )
+    return [given.index(name) for name in known]
+
+
+def parse(line: str, channels: int, names: Sequence[str] | None = None, order: list[int] | None = None) -> Line:
     """Numbers with commas between them, a JSON array of numbers, or a JSON object with `values`, and with or without
-    `stream`, `dt` and `reset`."""
+    `stream`, `dt` and `reset`. Values may be an object with the `names` of the channels; `order` is where those between
+    commas are."""
     text = line.strip().lstrip("\ufeff")
     given: Any = {}
     if text.startswith(("{", "[")):
@@ -164,8 +192,15 @@ def parse(line: str, channels: int) -> Line:
         if unknown := set(given) - {"values", "stream", "dt", "reset"}:
             raise LineError(f"there is no {min(unknown)!r} to give; give values, stream, dt or reset.")
         values = given.get("values")
+        if isinstance(values, dict):
+            if names is None or set(values) != set(names):
+                wanted = "has no names for its channels: give a list" if names is None else f"takes {', '.join(names)}"
+                raise LineError(f"the values are named {', '.join(values)[:60]}; the model {wanted}.")
+            values = [values[name] for name in names]
     else:
         values = text.split(",")
+        if order is not None and len(values) == channels:
+            values = [values[place] for place in order]
     name, dt, reset = given.get("stream"), given.get("dt"), given.get("reset", False)
     if not (name is None or isinstance(name, str)) or not isinstance(reset, bool):
         raise LineError("stream is a text, and reset true or false.")
@@ -175,9 +210,10 @@ def parse(line: str, channels: int) -> Line:
         dt = passed
     if values is None and reset:
         return Line(name, reset, None, None)
-    if not isinstance(values, list) or len(values) != channels:
-        found = f"{len(values)} values" if isinstance(values, list) else "no list of values"
-        raise LineError(f"there are {found}; the model takes {channels}.")
+    if not isinstance(values, list):
+        raise LineError(f"there is no list of values; the model takes {channels}.")
+    if len(values) != channels:
+        raise LineError(f"there are {len(values)} values; the model takes {channels}.")
     numbers = [_number(value) for value in values]
     for value, number in zip(values, numbers, strict=True):
         if number is None or math.isinf(number):
