@@ -47,6 +47,18 @@ def test_a_name_that_does_not_exist(get):
         get("Xyzzyx")
 
 
+def test_a_name_that_is_not_known_without_a_connection(tmp_path):
+    """The server cannot say that it has no such data set, so we say what we know."""
+    for name, says in (
+        ("Heartbeet", "; perhaps you meant Heartbeat; 127"),
+        ("Xyzzyx", "; lrcssm data list --all shows the names that are known; 127"),
+    ):
+        with pytest.raises(
+            DataError, match=f"^{name} is not a name that is known here{says}.*{name}.zip and give the same"
+        ):
+            fetch(name, directory=tmp_path, url="http://127.0.0.1:9", retries=0)
+
+
 @pytest.mark.parametrize("url", ["file:///etc", "ftp://host", "archive", "http://", "http://a:b", "https://ho st", ""])
 def test_addresses_are_checked(tmp_path, url):
     with pytest.raises(DataError, match="give an address that begins with https://"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from archives import ts
 
+from lrcssm import FileError
 from lrcssm.data import digits, load, names
 from lrcssm.data.catalogue import directory, entries
 from lrcssm.data.download import DataError
@@ -27,6 +28,35 @@ def test_digits():
     assert dataset.classes == tuple("0123456789") and dataset.task == "classify"
     for mine, given in zip(dataset.complete_split(), split, strict=True):
         np.testing.assert_array_equal(mine, given)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 0, 1], [0.5, 1.5, 2.5, 3.5]])
+def test_too_few_cases_for_three_parts(place, labels):
+    for cases in (1, 2, 3):
+        np.savez(place / "Few.npz", X=VALUES[:cases], y=np.array(labels[:cases]))
+        with pytest.raises(ValueError, match=rf"^Few has {cases} cases, too few .*; there must be at least 4\.$"):
+            load("Few").parts()
+    np.savez(place / "Few.npz", X=VALUES, y=np.array(labels))
+    assert [len(part) for part in load("Few").parts()] == [2, 1, 1]
+    np.savez(place / "Few.npz", X=VALUES, y=np.array(labels), split=np.array([0, 2, 0, 2]))
+    with pytest.raises(ValueError, match=r"^Few has 2 training cases, too few .*; there must be at least 3\.$"):
+        load("Few").parts()
+    np.savez(place / "Few.npz", X=VALUES, y=np.array(labels), split=np.array([0, 2, 0, 0]))
+    assert [len(part) for part in load("Few").parts()] == [2, 1, 1]
+
+
+def test_the_target_by_its_name(place):
+    (place / "Own.csv").write_text("case,time,y,grade\na,0,1,0.5\na,1,2,0.5\nb,0,3,1.5\n")
+    assert load("Own", target="grade").targets.tolist() == [0.5, 1.5]
+    for name in ("Other_TRAIN.csv", "Other_TEST.csv"):
+        (place / name).write_text("grade,t0,t1\n0.5,1,2\n1.5,3,4\n")
+    assert load("Other", target="grade").targets.tolist() == [0.5, 1.5, 0.5, 1.5]
+    assert load(place / "Other_TEST.csv", target="grade").targets.tolist() == [0.5, 1.5]
+    for name in ("digits", "adding:10"):
+        with pytest.raises(
+            FileError, match=f"^{name} has targets of its own, and no column 'grade'; leave --target out"
+        ):
+            load(name, target="grade")
 
 
 def test_synthetic_names():

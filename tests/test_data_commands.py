@@ -77,6 +77,14 @@ def test_show_without_targets(run, tmp_path):
     assert "no targets" in run("show", "bare.npz")
 
 
+def test_show_with_another_target(run, place):
+    (place / "Own.csv").write_text("case,time,x,grade\na,0,1,0.5\na,1,2,0.5\nb,0,3,1.5\n")
+    assert json.loads(run("show", "Own", "--json"))["task"] == "none"
+    found = json.loads(run("show", "Own", "--json", "--target", "grade"))
+    assert found["task"] == "regress" and found["channel_names"] == ["x"]
+    assert "no column is called 'mark'" in run("show", "Own", "--target", "mark", code=2)
+
+
 def test_show_names_that_look_like_markup(run, tmp_path):
     np.savez(tmp_path / "odd.npz", X=VALUES, y=["[red]x[/red]", "[/]", ":smile:", "[bold"])
     text = run("show", "odd.npz")

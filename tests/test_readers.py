@@ -13,7 +13,7 @@ from writers import WRITERS, make
 
 from lrcssm import FileError
 from lrcssm.data.paper import paper_order
-from lrcssm.data.readers import read
+from lrcssm.data.readers import NoTargetColumn, read
 
 LABELS = ("left", "rechts öben", "it's", 'a "b"', "c:d", "e,f")
 
@@ -160,6 +160,60 @@ def test_layouts_of_csv(text, series, classes, tmp_path):
     found = read(tmp_path / "a.csv")
     same(found, series)
     assert found.classes == classes
+
+
+XYZ = [[[1, 2, 3], [4, 5, 6]], [[7, 8, 9]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "series", "channels", "targets"),
+    [
+        ("case,time,x,y,z,label\na,0,1,2,3,u\na,1,4,5,6,u\nb,0,7,8,9,v\n", None, XYZ, "xyz", [0, 1]),
+        ("case,time,label,y,x,z\na,0,u,1,2,3\na,1,u,4,5,6\nb,0,v,7,8,9\n", None, XYZ, "yxz", [0, 1]),
+        ("case,time,x,Y,z\na,0,1,2,3\na,1,4,5.0,6\nb,0,7,8,9\n", None, XYZ, "xYz", None),
+        ("y,case,x,z\n1,a,2,3\n4,a,5,6\n7,b,8,9\n", None, XYZ, "yxz", None),
+        ("time,x,y\n0,1,2\n1,3,\n2,4,?\n3,5,6\n", None, [[[1, 2], [3, np.nan], [4, np.nan], [5, 6]]], "xy", None),
+        ("case,time,x,y\na,0,1,0.5\na,1,2,0.5\nb,0,3,1.5\n", None, [[[1], [2]], [[3]]], "x", [0.5, 1.5]),
+        ("case,time,x,y\na,0,1,0.5\na,1,2,0.5\nb,0,3,1.5\n", "none", [[[1, 0.5], [2, 0.5]], [[3, 1.5]]], "xy", None),
+        ("case,time,x,y,z,label\na,0,1,2,3,0\na,1,4,2,6,1\nb,0,7,1.5,9,2\n", "y",
+         [[[1, 3, 0], [4, 6, 1]], [[7, 9, 2]]], ("x", "z", "label"), [2, 1.5]),
+        ("case,x,class,Grade\na,1,5,0.1\na,2,6,0.1\nb,3,7,0.2\n", "grade", [[[1, 5], [2, 6]], [[3, 7]]],
+         ("x", "class"), [0.1, 0.2]),
+        ("id,time,x\n0.5,0,1\n1.5,1,2\n", "id", None, None, None),
+        ("0,1,grade\n1,2,0.1\n3,4,0.2\n", "grade", [[[1], [2]], [[3], [4]]], None, [0.1, 0.2]),
+        ("label,x,y\nu,1,2\nv,3,4\n", "label", [[[1], [2]], [[3], [4]]], None, [0, 1]),
+    ],
+)  # fmt: skip
+def test_which_column_is_the_target(text, target, series, channels, targets, tmp_path):
+    (tmp_path / "a.csv").write_text(text)
+    if series is None:
+        with pytest.raises(FileError, match="a case has one target"):
+            read(tmp_path / "a.csv", target=target)
+        return
+    found = read(tmp_path / "a.csv", target=target)
+    same(found, series)
+    assert found.channel_names == (None if channels is None else tuple(channels))
+    assert (None if found.targets is None else found.targets.tolist()) == targets
+    assert ("changes within cases" in found.about) == (target is None and targets is None)
+
+
+def test_a_target_that_is_not_there(tmp_path):
+    (tmp_path / "a.csv").write_text("case,time,x,label\na,0,1,u\n")
+    with pytest.raises(
+        NoTargetColumn, match=r"line 1: no column is called 'grade', .* there are 'case', 'time', 'x', 'la"
+    ):
+        read(tmp_path / "a.csv", target="grade")
+    (tmp_path / "a.csv").write_text("1,2,u\n3,4,v\n")
+    with pytest.raises(
+        NoTargetColumn, match="no column is called 'grade', which was named as the target; it has no hea"
+    ):
+        read(tmp_path / "a.csv", target="grade")
+    assert read(tmp_path / "a.csv", target="none").classes == ("u", "v")
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 3)))
+    with pytest.raises(
+        NoTargetColumn, match=r"says itself what its targets are, .* --target is for columns of .csv files"
+    ):
+        read(tmp_path / "a.npz", target="grade")
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,30 @@ def test_a_folder_for_each_class(tmp_path):
         read(tmp_path / "parts")
 
 
+def test_the_target_of_folders(tmp_path):
+    for label in ("up", "down"):
+        (tmp_path / "classes" / label).mkdir(parents=True)
+        (tmp_path / "classes" / label / "1.csv").write_text("x,y\n1,2\n3,2\n")
+    found = read(tmp_path / "classes")
+    assert found.channel_names == ("x", "y") and found.classes == ("down", "up")
+    np.testing.assert_array_equal(found.series[0], [[1, 2], [3, 2]])
+    with pytest.raises(FileError, match=r"classes has a file for each case, .* 'label', can .* leave --target out\.$"):
+        read(tmp_path / "classes", target="label")
+    (tmp_path / "classes" / "up" / "1.csv").write_text("x,label\n1,2\n3,4\n")
+    with pytest.raises(FileError, match="there is a column 'label', but a file among others"):
+        read(tmp_path / "classes")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for part in ("train", "test"):
+        (parts / f"{part}.csv").write_text("case,time,y,grade\na,0,1,0.5\na,1,1,0.5\nb,0,3,1.5\n")
+    for found in (
+        read(parts, target="grade"),
+        read_parts({part: parts / f"{part}.csv" for part in ("train", "test")}, "parts", target="grade"),
+    ):
+        assert found.channel_names == ("y",) and found.targets is not None
+        assert found.targets.tolist() == [0.5, 1.5, 0.5, 1.5]
+
+
 def test_cases_keep_their_names(tmp_path):
     """From a column of a file or from the names of files, of which 2 comes before 10."""
     (tmp_path / "long.csv").write_text("id,time,a\nx7,0,1\nx7,1,2\nx3,0,3\n")

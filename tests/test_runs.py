@@ -260,6 +260,34 @@ def test_resume_is_of_the_same_run(timed, tmp_path, capsys):
     refused(["train", other, *words[2:]], "its data is fingerprint=", capsys)
 
 
+def test_a_run_remembers_the_column_of_its_targets(tmp_path, capsys):
+    path, out = wave_file(tmp_path, channels=2), tmp_path / "run"
+    text = path.read_text().replace("c0,c1", "x,y")
+    path.write_text(text.replace("label", "speed").replace("slow", "0.25").replace("fast", "0.75"))
+    refused(
+        ["train", path, "--out", out, *TINY, "--target", "pace"], "there are 'case', 'time', 'x', 'y', 'speed'", capsys
+    )
+    words = ["train", str(path), "--out", str(out), *TINY, "--target", "speed"]
+    assert cli.main(words) == 0
+    assert "--target speed" in json.loads((out / "run.json").read_text())["command"]
+    mse = json.loads((out / "scores.json").read_text())["mse"]
+    capsys.readouterr()
+    assert cli.main(["evaluate", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mse"] == pytest.approx(mse)
+    for more in ([], ["--target", "speed"]):
+        assert cli.main(["evaluate", str(out), str(path), "--json", *more]) == 0
+        assert json.loads(capsys.readouterr().out)["cases"] == 12
+    refused(["evaluate", out, "--target", "speed"], "leave --target out", capsys)
+    refused(["evaluate", out, path, "--target", "pace"], "no column is called 'pace'", capsys)
+    wanted = predictions([out, path], capsys)
+    new = tmp_path / "new.csv"
+    new.write_text(text.replace(",label", "").replace(",slow", "").replace(",fast", ""))
+    assert predictions([out, new], capsys) == wanted
+    new.write_text("time,x,y\n0,1,1\n1,2,1\n")
+    refused(["predict", out, new], "has 1 channels", capsys)
+    assert len(predictions([out, new, "--target", "none"], capsys)) == 1
+
+
 def test_times_are_those_of_training(timed, tmp_path, capsys):
     trained = open_model(str(timed / "run"))
     regular = load(timed_file(tmp_path / "regular.csv", step=0.1))
@@ -417,6 +445,9 @@ def test_intervals():
     np.testing.assert_allclose(wilson(81, 263), (0.2553, 0.3662), atol=1e-4)
     np.testing.assert_allclose(wilson(15, 148), (0.0624, 0.1605), atol=1e-4)
     np.testing.assert_allclose(wilson(0, 20), (0.0, 0.1611), atol=1e-4)
+    for cases in range(1, 100):
+        (low, middle), (between, high) = wilson(0, cases), wilson(cases, cases)
+        assert low == 0 < middle < 1 and 0 < between < 1 == high
     values = np.random.default_rng(0).normal(size=400)
     low, high = bootstrap(lambda which: float(values[which].mean()), 400)
     np.testing.assert_allclose([low, high], values.mean() + np.array([-1.96, 1.96]) * values.std() / 20, atol=0.02)

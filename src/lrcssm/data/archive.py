@@ -113,14 +113,14 @@ def _address(url: str, name: str) -> str:
 
 def _advice(sentence: str, name: str, address: str, parcel: pathlib.Path) -> str:
     """The sentence of a failed download, and what can be done about it."""
-    if name not in NAMES and " 404 " in sentence:
-        return (
-            sentence.rstrip(".")
-            + (close(name, NAMES) or "; lrcssm data list --all shows the names that are known")
-            + "."
-        )
+    start = sentence.rstrip(".")
+    if name not in NAMES:
+        hint = close(name, NAMES) or "; lrcssm data list --all shows the names that are known"
+        if " 404 " in sentence:
+            return f"{start}{hint}."
+        start = f"{name} is not a name that is known here{hint}; {start}"
     return (
-        f"{sentence.rstrip('.')}; try later, give another --url, or get {address} by other means, put it at {parcel} and "
+        f"{start}; try later, give another --url, or get {address} by other means, put it at {parcel} and "
         "give the same command again."
     )
 

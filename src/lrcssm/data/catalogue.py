@@ -49,7 +49,11 @@ def directory(given: str | os.PathLike[str] | None = None) -> pathlib.Path:
 
 
 def load(
-    source: str | os.PathLike[str], *, directory: str | os.PathLike[str] | None = None, task: str | None = None
+    source: str | os.PathLike[str],
+    *,
+    directory: str | os.PathLike[str] | None = None,
+    task: str | None = None,
+    target: str | None = None,
 ) -> Dataset:
     """Reads a data set: one of this package, one of the data directory, or a file or folder of yours.
 
@@ -69,14 +73,18 @@ def load(
     - `directory`: the data directory; `$LRCSSM_DATA` if not given, or a directory in the user's cache.
     - `task`: `"classify"` or `"regress"` where a file leaves it open whether its whole numbers are classes; decided by
         what they look like if not given.
+    - `target`: the name of the column of a `.csv` that holds the targets, or `"none"` if no column does; known by usual names
+        if not given.
     """
-    from .readers import read
+    from .readers import NoTargetColumn, read
 
     text = os.fspath(source)
     if isinstance(source, str):
+        kind, colon, length = text.partition(":")
+        if target is not None and (text in BUILT_IN or kind in synthetic.KINDS):
+            raise NoTargetColumn(f"{text} has targets of its own, and no column {target!r}; leave --target out.")
         if text in BUILT_IN:
             return BUILT_IN[text]()
-        kind, colon, length = text.partition(":")
         if kind in synthetic.KINDS:
             return _synthesise(kind, length if colon else None)
     if isinstance(source, os.PathLike) or _is_path(text):
@@ -84,8 +92,8 @@ def load(
         if not path.exists():
             hint = "it does not exist; give a file, a folder, or a name of lrcssm data list"
             raise FileNotFoundError(errno.ENOENT, hint, text)
-        return read(path, task)
-    return _from_directory(text, _directory(directory), task)
+        return read(path, task, target)
+    return _from_directory(text, _directory(directory), task, target)
 
 
 def from_anywhere(source: str) -> str:
@@ -157,7 +165,7 @@ def _found(place: pathlib.Path) -> dict[str, list[pathlib.Path]]:
     return {name: paths for name, paths in found.items() if name and name not in (*BUILT_IN, *synthetic.KINDS)}
 
 
-def _from_directory(name: str, place: pathlib.Path, task: str | None) -> Dataset:
+def _from_directory(name: str, place: pathlib.Path, task: str | None, target: str | None) -> Dataset:
     from .readers import read, read_parts
 
     found = _found(place)
@@ -180,14 +188,14 @@ def _from_directory(name: str, place: pathlib.Path, task: str | None) -> Dataset
         chosen = min(whole, key=lambda path: -1 if path.is_dir() else SUFFIXES.index(_suffix(path)))
         if chosen.is_dir():
             archive.verify(chosen)
-        return dataclasses.replace(read(chosen, task), name=name)
+        return dataclasses.replace(read(chosen, task, target), name=name)
     formats = [_suffix(path) for path in paths]
     suffix = min(formats, key=lambda one: (-formats.count(one), SUFFIXES.index(one)))
     parts = {_stem(path.name).rpartition("_")[2].lower(): path for path in paths if _suffix(path) == suffix}
     if len(parts) == 2:
-        return dataclasses.replace(read_parts(parts, name, task), name=name)
+        return dataclasses.replace(read_parts(parts, name, task, target), name=name)
     ((part, path),) = parts.items()
-    dataset, word = read(path, task), "training" if part == "train" else "test"
+    dataset, word = read(path, task, target), "training" if part == "train" else "test"
     return dataclasses.replace(dataset, name=name, about=f"{dataset.about} Only the {word} part is here.".strip())
 
 

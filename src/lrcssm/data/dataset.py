@@ -107,14 +107,16 @@ class Dataset:
         return Split(*self._cut(rest, 0.15 / 0.85, rng), test)
 
     def _cut(self, which: np.ndarray, share: float, rng: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Draws a share of some cases, from each class in proportion; both parts keep at least one case."""
-        if len(which) < 2:
-            raise ValueError(
-                f"{self.name} has too few cases to be cut into parts for training, validation and test; there must be "
-                "at least 3."
-            )
+        """Draws a share of some cases, from each class in proportion; two cases at least are left."""
         order = rng.permutation(which)
-        count = min(max(1, round(share * len(which))), len(which) - 1)
+        count = max(1, round(share * len(which)))
+        if len(which) - count < 2:
+            own, least = ("cases", 4) if self.split is None else ("training cases", 3)
+            have = len(self) if self.split is None else len(self.split.train)
+            raise ValueError(
+                f"{self.name} has {have} {own}, too few to be cut into parts for training, validation and test; there must "
+                f"be at least {least}."
+            )
         if self.classes is not None and self.targets is not None:
             labels = self.targets[order]
             # The k-th case of n of a class stands at (k + 1/2)/n: an order in which each beginning has the same shares.

@@ -136,11 +136,11 @@ def _constant(dataset: Dataset, channel: int) -> bool:
     return True
 
 
-def show(source: str, directory: str | None, picture: str | None, as_json: bool) -> None:
+def show(source: str, directory: str | None, picture: str | None, as_json: bool, target: str | None = None) -> None:
     """Prints the facts about a data set with a sketch, or as JSON; draws a picture if it is told where to."""
     if picture is not None:
         check_picture(picture)
-    dataset = load(source, directory=directory)
+    dataset = load(source, directory=directory, target=target)
     found = facts(dataset)
     if picture is not None:
         draw(dataset, picture)

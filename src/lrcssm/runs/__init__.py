@@ -122,6 +122,7 @@ class DeviceOptions:
 SolverName = Literal["auto", "sequential", "deer", "elk"]
 Missing = Literal["error", "mask", "fill"]
 DataDir = Annotated[str | None, tyro.conf.arg(metavar="DIR")]
+Column = Annotated[str | None, tyro.conf.arg(metavar="COLUMN")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +146,8 @@ class Train:
     """Of what is drawn at random there; for the paper's splits one of its seeds, 2345 if not given."""
     seed: int = 0
     """Of the first weights, the order of the data and dropout."""
+    target: Column = None
+    """The column of a .csv that holds the targets; one called target, label, class or y if not given."""
     missing: Missing = "error"
     """What to do with missing values: refuse them, skip their steps, or carry the last value forward."""
     solver: SolverName = "auto"
@@ -179,6 +182,8 @@ class Evaluate:
     """A run's folder or a model's file."""
     source: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[SOURCE]")] = None
     """A name, file or folder of data, all of whose cases are scored; the test cases of the run if not given."""
+    target: Column = None
+    """The column of a .csv that holds the targets, or none if there is no such column; as in training if not given."""
     missing: Missing | None = None
     """What to do with missing values: refuse them, skip their steps, or carry the last value forward; as in training if not
     given."""
@@ -207,6 +212,8 @@ class Predict:
     """Read samples from standard input instead, one in each line, as CSV or JSON, and answer each with a line of JSON."""
     out: Annotated[str | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """Write there instead of to standard output."""
+    target: Column = None
+    """The column of a .csv that holds the targets, or none if there is no such column; as in training if not given."""
     missing: Missing | None = None
     """What to do with missing values: refuse them, skip their steps, or carry the last value forward; as in training if not
     given."""

@@ -35,6 +35,8 @@ class ShowData:
     """A name of lrcssm data list, one with a length such as adding:4000, or the path of a file or folder."""
     data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
+    target: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
+    """The column of a .csv that holds the targets; one called target, label, class or y if not given."""
     picture: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
     """Also draw some series of each class into this file: .png, .svg or .pdf."""
     json: bool = False
@@ -45,7 +47,7 @@ class ShowData:
         from ..data.describe import show
 
         _print_what_can_be_printed()
-        show(self.source, self.data_dir, self.picture, self.json)
+        show(self.source, self.data_dir, self.picture, self.json, self.target)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`lrcssm evaluate` and `lrcssm predict`: what a trained model makes of data."""
 
+import contextlib
 import csv
 import dataclasses
 import io
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..compilation import remember_compilations
 from ..data import Cases, Dataset, load as load_data
+from ..data.readers import NoTargetColumn
 from ..engine.solvers import SOLVERS
 from ..files import load_with_metadata
 from ..memory import keep_memory
@@ -136,14 +138,24 @@ def ready(data: Dataset, missing: str, unit: float | None = None) -> Cases:
     return data.cases(missing, unit)
 
 
+def _load(source: str, options: Evaluate | Predict, trained: Trained, task: str | None = None) -> Dataset:
+    """New data; the column of its targets is that of training, if there is such a column and no other was named."""
+    if options.target is None and (known := trained.metadata.get("target")):
+        with contextlib.suppress(NoTargetColumn):
+            return load_data(source, directory=options.data_dir, task=task, target=known)
+    return load_data(source, directory=options.data_dir, task=task, target=options.target)
+
+
 def run_evaluate(options: Evaluate) -> None:
     keep_memory()
     remember_compilations()
     trained = open_model(options.model)
     if options.source is None:
+        if options.target is not None:
+            raise RunError("The data of a run has the targets of training; leave --target out, or name other data.")
         data, cases, part = _run_cases(options, trained)
     else:
-        data, part = load_data(options.source, directory=options.data_dir, task=trained.task), None
+        data, part = _load(options.source, options, trained, task=trained.task), None
         cases = trained.cases(data, options.missing)
     if cases.targets is None:
         raise RunError(f"{data.name} has no targets; lrcssm predict gives predictions for it.")
@@ -179,7 +191,7 @@ def run_predict(options: Predict) -> None:
     keep_memory()
     remember_compilations()
     trained = open_model(options.model)
-    data = load_data(options.source, directory=options.data_dir)
+    data = _load(options.source, options, trained)
     # Predictions need no targets, so what is wrong with those of the data does not matter.
     cases = trained.cases(dataclasses.replace(data, targets=None, classes=None), options.missing)
     outputs = predict(trained.model, cases, solver=SOLVERS[options.solver])

@@ -11,7 +11,8 @@ def wilson(hits: int, cases: int, z: float = 1.959964) -> tuple[float, float]:
     share, size = hits / cases, 1 + z**2 / cases
     middle = (share + z**2 / (2 * cases)) / size
     half = z / size * math.sqrt(share * (1 - share) / cases + z**2 / (4 * cases**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # At both ends the sum is exact but for its rounding.
+    return 0.0 if hits == 0 else middle - half, 1.0 if hits == cases else middle + half
 
 
 def bootstrap(score: Callable[[np.ndarray], float], cases: int, draws: int = 1000) -> tuple[float, float]:

@@ -26,7 +26,8 @@ def original(folder: Folder, directory: str | None) -> Dataset:
     source = kept.get("source") or options["source"]
     if os.path.isabs(source) and not os.path.exists(source):
         source = options["source"]
-    data = load_data(source, directory=directory or kept.get("directory") or options["data_dir"])
+    where = directory or kept.get("directory") or options["data_dir"]
+    data = load_data(source, directory=where, target=options.get("target"))
     if kept.get("fingerprint") not in (None, fingerprint(data)):
         raise RunError(
             f"{pathlib.Path(source).name} is not what it was when {folder.path} was trained ({sum(kept['cases'].values())} "

@@ -41,7 +41,7 @@ def run(options: Train) -> None:
     first = jax.process_index() == 0
     if not first:  # the first one speaks and writes for all
         options = dataclasses.replace(options, quiet=True, json=False)
-    data = load_data(options.source, directory=options.data_dir)
+    data = load_data(options.source, directory=options.data_dir, target=options.target)
     split = divide(data, options.split, options.split_seed)
     config, training = configure(options.preset, data, options.model, options.training, options.seed)
     cases = ready(data, options.missing)
@@ -136,7 +136,7 @@ def _finish(
     classify = data.classes is not None
     metadata = {
         "data": data.name, "classes": data.classes, "missing": options.missing, "unit": test.unit,
-        "channel_names": data.channel_names,
+        "channel_names": data.channel_names, "target": options.target,
     }  # fmt: skip
     save(folder.model, fitted.model, metadata=metadata)
     outputs = predict(fitted.model, test, solver=SOLVERS[options.solver])

@@ -4,6 +4,7 @@ Nothing that a file claims is believed before it is compared with what is there,
 whatever is wrong with one is said in a sentence that names it.
 """
 
+import functools
 import os
 import pathlib
 from collections.abc import Callable, Mapping
@@ -16,12 +17,13 @@ from .csv import read_csv
 from .folder import Reader, read_folder, suffix_of, together
 from .npz import read_npz
 from .raw import Raw, finish
+from .source import NoTargetColumn as NoTargetColumn, shown
 from .ts import read_ts
 
 READERS: dict[str, Reader] = {".ts": read_ts, ".arff": read_arff, ".npz": read_npz, ".csv": read_csv}
 
 
-def read(path: str | os.PathLike[str], task: str | None = None) -> Dataset:
+def read(path: str | os.PathLike[str], task: str | None = None, target: str | None = None) -> Dataset:
     """Reads a data set from a file or a folder.
 
     ```python
@@ -40,6 +42,8 @@ def read(path: str | os.PathLike[str], task: str | None = None) -> Dataset:
         files for training and test, with one file, with a `.csv` for each case, or with a folder of them for each class; or
         that of PPG-DaLiA. The documentation shows each.
     - `task`: `"classify"` or `"regress"` where a file leaves it open; decided by what the targets look like if not given.
+    - `target`: the name of the column of a `.csv` that holds the targets, or `"none"` if no column does; known by usual names
+        if not given.
 
     **Returns:**
 
@@ -47,13 +51,18 @@ def read(path: str | os.PathLike[str], task: str | None = None) -> Dataset:
     """
     source = pathlib.Path(path)
     if source.is_dir() and find_people(source):
+        if target is not None:
+            raise _no_columns(source, target)
         return ppg_dalia(source)
+    readers = _readers(target)
     if source.is_dir():
-        return _guarded(source, lambda: read_folder(source, READERS, task), task)
-    return _guarded(source, lambda: _read_file(source), task)
+        return _guarded(source, lambda: read_folder(source, readers, task, target), task)
+    return _guarded(source, lambda: _read_file(source, readers), task)
 
 
-def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str, task: str | None = None) -> Dataset:
+def read_parts(
+    paths: Mapping[str, str | os.PathLike[str]], name: str, task: str | None = None, target: str | None = None
+) -> Dataset:
     """Reads a data set whose parts are files of their own.
 
     **Arguments:**
@@ -61,7 +70,7 @@ def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str, task: str
     - `paths`: of `"train"`, `"test"` and perhaps `"validation"`. What they leave open, such as whether whole numbers are
         classes, is decided for all parts together.
     - `name`: of the data set, where the files themselves do not agree on one.
-    - `task`: as for `read`.
+    - `task`, `target`: as for `read`.
 
     **Returns:**
 
@@ -70,17 +79,35 @@ def read_parts(paths: Mapping[str, str | os.PathLike[str]], name: str, task: str
     files = {part: pathlib.Path(path) for part, path in paths.items()}
     if not {"train", "test"} <= set(files) <= {"train", "validation", "test"}:
         raise ValueError(f"read_parts got {sorted(files)}; give train, test and perhaps validation.")
+    readers = _readers(target)
     return _guarded(
         files["train"],
-        lambda: together({part: (path, _read_file(path)) for part, path in files.items()}, name, task),
+        lambda: together({part: (path, _read_file(path, readers)) for part, path in files.items()}, name, task),
         task,
     )
 
 
-def _read_file(source: pathlib.Path) -> Raw:
+def _readers(target: str | None) -> Mapping[str, Reader]:
+    """The readers of all formats, of which only that of `.csv` can be told which column is the target."""
+    if target is None:
+        return READERS
+
+    def refuse(path: pathlib.Path) -> Raw:
+        raise _no_columns(path, target)
+
+    return dict.fromkeys(READERS, refuse) | {".csv": functools.partial(read_csv, target=target)}
+
+
+def _no_columns(path: pathlib.Path, target: str) -> NoTargetColumn:
+    return NoTargetColumn(
+        f"{path} says itself what its targets are, so {shown(target)} cannot be; --target is for columns of .csv files."
+    )
+
+
+def _read_file(source: pathlib.Path, readers: Mapping[str, Reader]) -> Raw:
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist; give a file or a folder.")
-    reader = READERS.get(suffix_of(source))
+    reader = readers.get(suffix_of(source))
     if not source.is_file() or reader is None:
         raise FileError(f"{source} is not a file that ends in {', '.join(READERS)}, nor a folder with such files.")
     if source.stat().st_size == 0:

@@ -12,7 +12,7 @@ from ...files import FileError
 from ..splits import Split
 from .csv import read_one_csv
 from .raw import Raw, join
-from .source import listed
+from .source import NoTargetColumn, listed, shown
 
 Reader = Callable[[pathlib.Path], Raw]
 PARTS = {
@@ -23,7 +23,9 @@ PARTS = {
 _ONE_DIMENSION = re.compile(r"dimension\d+$", re.IGNORECASE)
 
 
-def read_folder(path: pathlib.Path, readers: Mapping[str, Reader], task: str | None = None) -> Raw:
+def read_folder(
+    path: pathlib.Path, readers: Mapping[str, Reader], task: str | None = None, target: str | None = None
+) -> Raw:
     """Reads all that belongs together.
 
     **Arguments:**
@@ -31,6 +33,7 @@ def read_folder(path: pathlib.Path, readers: Mapping[str, Reader], task: str | N
     - `path`: the folder.
     - `readers`: one for each suffix, in order of preference where a folder holds the same in several formats.
     - `task`: whether targets are classes, if that is known.
+    - `target`: the column that `readers` take for the target; where a file is a case there can be none.
     """
     try:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
@@ -44,6 +47,10 @@ def read_folder(path: pathlib.Path, readers: Mapping[str, Reader], task: str | N
     if len(files) == 1:
         ((file, suffix),) = files.items()
         return readers[suffix](file)
+    if target is not None and set(files.values()) <= {".csv"}:
+        raise NoTargetColumn(
+            f"{path} has a file for each case, so that no column, as {shown(target)}, can be the target; leave --target out."
+        )
     if files and set(files.values()) == {".csv"}:
         return _cases(path, sorted(files, key=_natural))
     if files:

@@ -24,6 +24,10 @@ class Problem(ValueError):
         self.where = where
 
 
+class NoTargetColumn(FileError):
+    """A target was asked for by the name of a column, and there is no such column."""
+
+
 @contextlib.contextmanager
 def at(path: os.PathLike[str], line: int) -> Iterator[None]:
     """Says where a `Problem` arose."""

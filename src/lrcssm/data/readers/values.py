@@ -9,6 +9,7 @@ import numpy as np
 from .source import Problem, shown
 
 _MISSING = {"?", "nan", "na", "n/a", "null", "none"}
+DECIMAL_COMMA = re.compile(r"\s*[-+]?[0-9.]*[0-9],[0-9]+(?:[eE][-+]?[0-9]+)?\s*")
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _SLASHED = re.compile(r"(\d{4})/(\d{1,2})/(\d{1,2})")
 
@@ -52,7 +53,8 @@ def _number(cell: str, where: int, blank: bool) -> float:
             return np.nan
     if not word:
         raise Problem("a value between two separators is empty; write ? for a missing one.", where)
-    raise Problem(f"{shown(cell)} is not a number; write ? for a missing one.", where)
+    hint = "write it with a decimal point" if DECIMAL_COMMA.fullmatch(cell) else "write ? for a missing one"
+    raise Problem(f"{shown(cell)} is not a number; {hint}.", where)
 
 
 def targets(cells: Sequence[str]) -> np.ndarray:
