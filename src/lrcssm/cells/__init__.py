@@ -1,4 +1,7 @@
-"""The recurrences, one file for each family."""
+"""The recurrences, one file for each family, and a register for those of others."""
+
+import inspect
+from typing import Any, TypeVar
 
 from .base import Cell as Cell, Envelope as Envelope
 from .dense import DenseLRC as DenseLRC, DenseLTC as DenseLTC, DenseSTC as DenseSTC
@@ -18,3 +21,92 @@ ALL: dict[str, type[Cell]] = {
     for cell in (LRC, STC, LTC, GRU, MGU, LSTM, LRU, S5, LinOSS, S6, S4D, LiquidS4, DenseLRC, DenseSTC, DenseLTC)
 }
 """Every cell by its name; the tests run over it."""
+
+REGISTERED: dict[str, type[Cell]] = {}
+"""The cells that `register` added, by their names."""
+
+_Class = TypeVar("_Class")
+
+
+def register(cell: _Class, *, name: str | None = None) -> _Class:
+    """Lets a model take a cell of your own by its name: `ModelConfig(cell="Leaky")`, `LrcSSMClassifier(cell="Leaky")`.
+
+    ```python
+    import equinox as eqx
+    import jax, lrcssm
+
+
+    @lrcssm.cells.register
+    class Leaky(lrcssm.cells.Cell):
+        rate: jax.Array
+        weight: jax.Array
+        input_dim: int = eqx.field(static=True)
+        state_dim: int = eqx.field(static=True)
+
+        def __init__(self, input_dim, state_dim, *, key, scale=1.0):
+            self.input_dim, self.state_dim = input_dim, state_dim
+            self.rate = jax.numpy.zeros(state_dim)
+            self.weight = scale * jax.random.normal(key, (input_dim, state_dim)) / input_dim**0.5
+
+        def drive(self, inputs):
+            return inputs @ self.weight
+
+        def step(self, state, drive, dt=1.0):
+            return state + dt * jax.nn.sigmoid(self.rate) * (jax.numpy.tanh(drive) - state)
+
+
+    config = lrcssm.ModelConfig(input_dim=2, output_dim=3, cell="Leaky", cell_options={"scale": 0.5})
+    model = lrcssm.SequenceModel(config, jax.random.key(0))
+    ```
+
+    A file holds the name of a cell, not its code: whoever loads one imports the module that registers the cell before.
+
+    **Arguments:**
+
+    - `cell`: a subclass of `Cell` that is made by `(input_dim, state_dim, *, key, ...)`. What follows has a default, and is
+        what `cell_options` can hold.
+    - `name`: under which it can be had; that of the class if not given. One of ours, or of another class, is refused. The
+        same class can be registered again, also after its module or notebook cell was run anew.
+
+    **Returns:**
+
+    The class, so that it can stand above a class as `@lrcssm.cells.register`.
+    """
+    from ..models.time import LAYERS  # not above: models import cells
+
+    made: Any = cell
+    if not (isinstance(made, type) and issubclass(made, Cell)):
+        raise TypeError(f"register got {made!r}; give a class that is derived from lrcssm.cells.Cell.")
+    if inspect.isabstract(made):
+        missing = " and ".join(sorted(made.__abstractmethods__))
+        raise TypeError(f"register got {made.__name__}, which does not define {missing}; see lrcssm.cells.Cell.")
+    _check_constructor(made)
+    name = made.__name__ if name is None else name
+    if not name.strip():
+        raise ValueError(f"register got name={name!r}; give a name with at least one letter.")
+    if name in ALL or name in LAYERS:
+        raise ValueError(
+            f"register got {made.__name__} under the name {name!r}, which is one of ours; give another name."
+        )
+    known = REGISTERED.get(name, made)
+    if (known.__module__, known.__qualname__) != (made.__module__, made.__qualname__):
+        raise ValueError(
+            f"register got {made.__module__}.{made.__qualname__} under the name {name!r}, which "
+            f"{known.__module__}.{known.__qualname__} has; give another name."
+        )
+    REGISTERED[name] = made
+    return cell
+
+
+def _check_constructor(cell: Any) -> None:
+    signature = inspect.signature(cell)
+    try:
+        bound = signature.bind(1, 1, key=None).arguments
+        right = tuple(bound) == ("input_dim", "state_dim", "key")
+    except TypeError:
+        right = False
+    if not right:
+        raise TypeError(
+            f"register got {cell.__name__}, which is made by {signature}; it must be made by (input_dim, state_dim, *, key), and "
+            "whatever else it takes must have a default."
+        )

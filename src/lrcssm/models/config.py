@@ -5,8 +5,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ..cells import ALL, Cell
 from .signature import VIEWS
-from .time import names, options_of
+from .time import names, options_of, takes_any_option
 
 Task = Literal["classify", "regress", "per-step", "forecast"]
 Pool = Literal["mean", "last", "mean-max-std", "attention", "logits"]
@@ -42,8 +43,8 @@ class ModelConfig:
     - `output_dim`: classes, targets, outputs for each step, or (forecast) horizon × channels.
     - `task`: `"classify"` and `"regress"` give one output for a sequence, `"per-step"` one for each step, `"forecast"`
         the next `output_dim` values after the last step.
-    - `cell`, `cell_options`: what goes along time, a name of `lrcssm.cells.ALL` or `lrcssm.models.LAYERS`, and more
-        arguments for it.
+    - `cell`, `cell_options`: what goes along time, a name of `lrcssm.cells.ALL` or `lrcssm.models.LAYERS`, or of a cell of your
+        own that `lrcssm.cells.register` was given; and more arguments for it.
     - `width`, `state`, `depth`: features between the layers, units of each cell, blocks.
     - `encoder`: of each step: `"mlp"` (linear, ReLU, linear), `"linear"` or `"none"`.
     - `patch`: how many steps become one before the encoder.
@@ -122,12 +123,28 @@ class ModelConfig:
             raise ValueError(f'ModelConfig got encoder="none" with layout={self.layout!r}; it goes with layout="bare".')
         if self.signature:
             self._check_signature()
-        if self.cell not in names():
-            raise ValueError(f"ModelConfig got cell={self.cell!r}; give one of {', '.join(names())}.")
-        known = options_of(self.cell)
+        self._check_cell()
+
+    def _check_cell(self):
+        given: Any = self.cell
+        kind = given if isinstance(given, type) else type(given)
+        if issubclass(kind, Cell):
+            own = "" if kind in ALL.values() else f"register it, lrcssm.cells.register({kind.__name__}), and "
+            what = "class" if kind is given else "cell"
+            raise ValueError(
+                f'ModelConfig got cell=the {what} {kind.__name__}; {own}give its name, cell="{kind.__name__}".'
+            )
+        if given not in names():
+            raise ValueError(
+                f"ModelConfig got cell={given!r}; give one of {', '.join(names())}, or register a cell of your own "
+                "(lrcssm.cells.register)."
+            )
+        known = options_of(given)
         for name, _ in self.cell_options:
-            if name not in known:
-                raise ValueError(f"ModelConfig got cell_options with {name!r}; {self.cell} has {', '.join(known)}.")
+            if name not in known and not takes_any_option(given):
+                raise ValueError(
+                    f"ModelConfig got cell_options with {name!r}; {given} has {', '.join(known) or 'none'}."
+                )
 
     def _check_signature(self):
         given = dict(self.signature)
@@ -173,13 +190,17 @@ class ModelConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
-        """The inverse of `to_json`; a field that does not exist is refused by name."""
+        """The inverse of `to_json`; a field that does not exist is refused by name, and so is a cell that nobody registered."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
             raise ValueError(f"A model's configuration is a JSON object, not {type(fields).__name__}.")
         known = {field.name for field in dataclasses.fields(cls)}
         if unknown := set(fields) - known:
             raise ValueError(f"A model's configuration has no field {', '.join(sorted(unknown))}.")
+        if isinstance(cell := fields.get("cell"), str) and cell not in names():
+            raise ValueError(
+                f"The cell {cell!r} is not one of lrcssm's; import the module that registers it (lrcssm.cells.register) and try again."
+            )
         return cls(**fields)
 
 

@@ -1,11 +1,12 @@
-"""What goes along time in a block: every cell of `lrcssm.cells.ALL`, and the layers that are more than a recurrence."""
+"""What goes along time in a block: every cell of `lrcssm.cells.ALL` or of `lrcssm.cells.register`, and the layers that are
+more than a recurrence."""
 
 import inspect
 from typing import Any
 
 from jaxtyping import PRNGKeyArray
 
-from ...cells import ALL
+from ...cells import ALL, REGISTERED, Cell
 from .attention import Transformer as Transformer
 from .base import Outcome as Outcome, Recurrent as Recurrent, TimeLayer as TimeLayer
 from .cde import NCDE as NCDE, NRDE as NRDE, LogNCDE as LogNCDE
@@ -28,17 +29,28 @@ _NOT_OPTIONS = ("input_dim", "state_dim", "dtype", "key")
 
 def names() -> tuple[str, ...]:
     """What `ModelConfig.cell` can be."""
-    return (*ALL, *LAYERS)
+    return (*ALL, *LAYERS, *REGISTERED)
 
 
 def options_of(name: str) -> tuple[str, ...]:
-    """What `ModelConfig.cell_options` can hold for a name."""
-    made = ALL[name] if name in ALL else LAYERS[name]
-    return tuple(option for option in inspect.signature(made).parameters if option not in _NOT_OPTIONS)
+    """What `ModelConfig.cell_options` can hold for a name, as far as its constructor names it."""
+    return tuple(p.name for p in _parameters(name) if p.name not in _NOT_OPTIONS and p.kind is not p.VAR_KEYWORD)
+
+
+def takes_any_option(name: str) -> bool:
+    """Whether its constructor ends in `**options`, and so judges them itself."""
+    return any(p.kind is p.VAR_KEYWORD for p in _parameters(name))
 
 
 def make_layer(name: str, input_dim: int, state_dim: int, options: dict[str, Any], key: PRNGKeyArray) -> TimeLayer:
     """A layer, or the layer around a cell."""
-    if name in ALL:
-        return Recurrent(ALL[name](input_dim, state_dim, key=key, **options))  # pyright: ignore[reportCallIssue]
-    return LAYERS[name](input_dim, state_dim, key=key, **options)  # pyright: ignore[reportCallIssue]
+    made = _class(name)(input_dim, state_dim, key=key, **options)  # pyright: ignore[reportCallIssue]
+    return Recurrent(made) if isinstance(made, Cell) else made
+
+
+def _class(name: str) -> type[Cell] | type[TimeLayer]:
+    return (ALL | LAYERS | REGISTERED)[name]
+
+
+def _parameters(name: str) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(_class(name)).parameters.values())
