@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import lrcssm
 from lrcssm import LrcSSMForecaster
-from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive, usable
+from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive, usable, window_of
 
 TINY = {
     "width": 8, "state": 8, "depth": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "random_state": 0,
@@ -95,6 +95,34 @@ def test_it_goes_on_with_its_own_forecasts(fitted):
         inputs = np.concatenate([series - level, far[:start, None] - level]).astype(np.float32)
         want = fitted.model_(jax.numpy.asarray(inputs))[0] + level
         np.testing.assert_allclose(far[start : start + 3], want[: len(far) - start], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "irregular"), [({"architecture": "transformer"}, False), ({"standardise": "case"}, True)]
+)
+def test_without_a_state_the_window_goes_on(changes, irregular):
+    y, gaps = sines(60), np.random.default_rng(0).uniform(0.2, 1.8, 60)
+    times = np.cumsum(gaps) if irregular else None
+    model = LrcSSMForecaster(**TINY | {"steps": 2} | changes).fit(y, times=times)
+    assert model.model_.whole() is not None
+    far, seen = model.predict(horizon=8), y
+    for start in (0, 3, 6):
+        want = model.predict(seen, times=times)
+        np.testing.assert_allclose(far[start : start + 3], want[: 8 - start], rtol=1e-5)
+        seen = np.concatenate([seen, want])
+        if irregular:
+            times = np.concatenate([times, times[-1] + model.unit_ * np.arange(1, 4)])
+    # Missing steps at the end are forecast with them.
+    if not irregular:
+        holes = np.concatenate([y, [np.nan] * 2])
+        np.testing.assert_allclose(model.set_params(missing="mask").predict(holes, horizon=6), far[2:], rtol=1e-5)
+
+
+def test_an_array_of_arrays_is_a_list(fitted):
+    y = np.empty(2, object)
+    y[:] = [sines(50), sines(40)]
+    for got, one in zip(fitted.predict(y), y, strict=True):
+        np.testing.assert_allclose(got, fitted.predict(one), rtol=1e-5)
 
 
 def test_new_observations(fitted):
@@ -200,8 +228,6 @@ def test_missing_values_are_refused_unless_something_is_said():
     for holes in (y, y[:, None], [y[:30], y[30:]]):
         with pytest.raises(ValueError, match=r'Series 0 holds NaN; give missing="mask" .* missing="fill"'):
             LrcSSMForecaster(**TINY).fit(holes)
-    with pytest.raises(ValueError, match="got missing='drop'"):
-        LrcSSMForecaster(**TINY, missing="drop").fit(y)
     with pytest.raises(ValueError, match="no window of 12 steps with 3 known values after it"):
         LrcSSMForecaster(**TINY, missing="mask").fit(np.where(np.arange(60) % 3, y, np.nan))
 
@@ -266,10 +292,10 @@ def test_architectures():
     assert LrcSSMForecaster(**TINY, architecture="s5").fit(sines(40)).model_.config.pool == "last"
 
 
-@pytest.mark.parametrize("window", [None, 24])
-def test_the_window_is_chosen(window):
+@pytest.mark.parametrize(("window", "wants"), [(None, [64, 28]), (24, [24, 24])])
+def test_the_window_is_chosen(window, wants):
     model = LrcSSMForecaster(window=window, horizon=4, season=12, patch=4)
-    assert model._window(300) == (64 if window is None else 24) and model._window(80) == (28 if window is None else 24)
+    assert [window_of(model, length) for length in (300, 80)] == wants
 
 
 @pytest.mark.slow

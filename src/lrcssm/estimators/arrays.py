@@ -1,7 +1,8 @@
 """What users have, as what models take: series `(time, channels)`, checked.
 
 Arrays are those of aeon and sktime: `(n_cases, n_channels, n_timepoints)`; or `(n_cases, n_timepoints)`, which is also
-scikit-learn's table of samples and features; or a list of `(n_channels, T_i)` or `(T_i,)` for unequal lengths.
+scikit-learn's table of samples and features; or a list of `(n_channels, T_i)` or `(T_i,)` for unequal lengths,
+which may also be a numpy array of arrays.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from sklearn.utils import validation
 check_array: Any = validation.check_array
 validate_data: Any = validation.validate_data
 FLOATS = [np.float64, np.float32]
+FORMS = (
+    "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of (n_channels, T_i) for unequal lengths"
+)
 
 
 def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndarray]:
@@ -29,6 +33,8 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
     - `nan`: whether values may be missing.
     """
     checks = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
+    X = as_list(X)
+    _refuse_axes(X)
     # After training on anything but a table, a table is just one of the ways to write series of one channel.
     table = reset or getattr(estimator, "table_", True)
     if _is_list(X):
@@ -90,9 +96,32 @@ def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -
         raise ValueError(f"There are {has}, but the data for training {wants}; give the same kind of data to both.")
     if times is None:
         return None
+    times = as_list(times)
     if _ndim(times) == 1 and not _is_list(times):
         return [np.asarray(times, np.float64)] * len(series)
     return [np.asarray(one, np.float64) for one in times]
+
+
+def as_list(X: Any) -> Any:
+    """An array of arrays, which is how numpy writes unequal lengths, as the list of them; all else as it is."""
+    if not isinstance(X, np.ndarray) or X.dtype != object or X.ndim != 1 or not len(X):
+        return X
+    return list(X) if all(isinstance(one, np.ndarray | list | tuple) for one in X) else X
+
+
+def _refuse_axes(X: Any) -> None:
+    """An error that says all forms of `X`, where scikit-learn would speak of its table alone."""
+    if X is None or (isinstance(X, list | tuple) and not X):
+        raise ValueError(f"X is {'None' if X is None else 'an empty list'}; give {FORMS}.")
+    # What is only to become an array, or a table of another library, is left to scikit-learn.
+    if _is_list(X) or not (hasattr(X, "ndim") or np.isscalar(X) or isinstance(X, list | tuple)):
+        return
+    axes = _ndim(X)
+    if axes not in (2, 3):
+        shape = getattr(X, "shape", None)
+        given = f"{axes} {'axis' if axes == 1 else 'axes'}" if shape is None else f"shape {shape}"
+        one = " Reshape your data: one series alone is X.reshape(1, -1)." if axes == 1 else ""
+        raise ValueError(f"X has {given}; expected {FORMS}.{one}")
 
 
 def _is_list(X: Any) -> bool:
@@ -100,8 +129,13 @@ def _is_list(X: Any) -> bool:
     if not isinstance(X, list | tuple) or not X:
         return False
     if all(isinstance(one, list | tuple) for one in X):
-        return _ndim(X) == 2 and len({len(one) for one in X}) > 1
+        return _ndim(X) in (2, 3) and len({_lengths(one) for one in X}) > 1
     return all(getattr(one, "shape", ()) != () for one in X)
+
+
+def _lengths(one: Sequence[Any]) -> tuple[int, ...]:
+    """Those of the channels of a series, or a 0 for each number of one without channels."""
+    return tuple(len(row) if hasattr(row, "__len__") else 0 for row in one)
 
 
 def _ndim(X: Any) -> int:
@@ -115,6 +149,8 @@ def _ndim(X: Any) -> int:
 
 
 def _transposed(i: int, one: Any) -> np.ndarray:
+    if isinstance(one, list | tuple) and len(set(_lengths(one))) > 1:
+        raise ValueError(f"Series {i} has channels of {_lengths(one)} steps; all channels of a series need the same.")
     array = np.asarray(one)
     if array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(f"Series {i} has shape {array.shape}; expected (n_channels, n_timepoints) or (n_timepoints,).")

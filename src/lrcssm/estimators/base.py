@@ -2,7 +2,7 @@
 
 import abc
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -49,6 +49,22 @@ class Learner(Saved, BaseEstimator, Parameters):
         """A number that stands for `random_state` in one fit."""
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
+    def _may_miss(self) -> bool:
+        """Whether values may be missing."""
+        if self.missing not in ("error", "mask", "fill"):
+            raise ValueError(f'{type(self).__name__} got missing={self.missing!r}; give "error", "mask" or "fill".')
+        return self.missing != "error"
+
+    def _told(self) -> tuple[Any, ...]:
+        """Whom to tell of each look, checked."""
+        given = () if self.callbacks is None else self.callbacks
+        found = (given,) if callable(given) else tuple(given) if isinstance(given, Collection) else (given,)
+        if not all(callable(one) for one in found):
+            raise TypeError(
+                f"{type(self).__name__} got callbacks={given!r}; give a function that takes an Epoch, or a list of them."
+            )
+        return found
+
     def _goes_on(self) -> bool:
         """Whether there is a model for `fit` to start from."""
         return self.warm_start and hasattr(self, "model_")
@@ -82,7 +98,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         if self.verbose:
             scores = "".join(f"  {name} {value:.4g}" for name, value in epoch.scores.items())
             print(f"step {epoch.step}  loss {epoch.loss:.4g}{scores}  {epoch.seconds:.1f} s", flush=True)
-        return any([bool(callback(epoch)) for callback in self.callbacks or ()])
+        return any([bool(callback(epoch)) for callback in self._told()])
 
     def _outputs(self, cases: Cases) -> np.ndarray:
         """What the model says to each case, in double precision."""
@@ -112,9 +128,9 @@ class SeriesLearner(Learner, SeriesParameters):
             self._train(X, y, times)
 
     def _train(self, X: Any, y: Any, times: Any) -> None:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        series = as_series(self, X, reset=True, nan=self.missing != "error")
+        self._refuse_no_targets(y)
+        self._told()
+        series = as_series(self, X, reset=True, nan=self._may_miss())
         check_consistent_length(series, y)
         cases = self._cases(series, self._targets(y), times, reset=True)
         config, self.seed_ = self._config(cases), self._seed()
@@ -124,6 +140,10 @@ class SeriesLearner(Learner, SeriesParameters):
             train, validation = cases.take(np.setdiff1d(np.arange(len(cases)), held)), cases.take(held)
         start = self._start(config, train, self.seed_)
         self._learn(start, train, validation, training_config(self, seed=self.seed_))
+
+    def _refuse_no_targets(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
     @abc.abstractmethod
     def _targets(self, y: Any) -> np.ndarray:
@@ -154,7 +174,7 @@ class SeriesLearner(Learner, SeriesParameters):
     def _answers(self, X: Any, times: Any) -> np.ndarray:
         """The model's outputs for new series."""
         check_is_fitted(self, "model_")
-        series = as_series(self, X, reset=False, nan=self.missing != "error")
+        series = as_series(self, X, reset=False, nan=self._may_miss())
         return self._outputs(self._cases(series, None, times, reset=False))
 
     def __sklearn_tags__(self):

@@ -1,27 +1,21 @@
 """A classifier of time series."""
 
-import time
 from typing import Any
 
-import jax
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
-from ..data import Cases, batches
-from ..training import Epoch
-from ..training.loop import mean_iterations
-from ..training.metrics import arrays_of, log_softmax, weights_of
-from ..training.step import TrainState, train_step
-from .arrays import as_series, check_array
-from .base import SeriesLearner, all_or_nothing
-from .parameters import ClassifierParameters, solver_of, training_config
-from .saving import packed, unpacked
+from ..training.metrics import log_softmax
+from .arrays import check_array
+from .base import all_or_nothing
+from .parameters import ClassifierParameters
+from .passes import PassLearner
 
 
-class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
+class LrcSSMClassifier(ClassifierMixin, PassLearner, ClassifierParameters):
     """Classifies time series, of equal length or not, with one channel or many.
 
     ```python
@@ -53,7 +47,8 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
         on everything and keeps the last weights.
     - `solver`: of the recurrences: `"auto"`, `"sequential"`, `"deer"` or `"elk"`, or one with options, such as
         `lrcssm.DEER(quasi=True)`; `None` is `"auto"`.
-    - `callbacks`: called with an `Epoch` at each look at the validation data; training ends if one returns true.
+    - `callbacks`: a function or a list of them, called with an `Epoch` at each look at the validation data; training ends
+        if one returns true.
     - `random_state`: a whole number for the same model each time.
     - `verbose`: 1 prints a line at each look.
     - `warm_start`: `fit` goes on with the weights that are there.
@@ -79,7 +74,6 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
             list of `(T_i,)`, increasing.
         """
         self._fit(X, y, times)
-        vars(self).pop("_progress", None)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> "LrcSSMClassifier":
@@ -92,7 +86,8 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
         - `classes`: all labels there will ever be; needed in the first call only.
         """
         with all_or_nothing(self):
-            self._pass(self._known(X, y, classes, times))
+            self._expect(classes)
+            self._pass(self._known(X, y, times))
         return self
 
     def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
@@ -113,48 +108,14 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
         """The accuracy."""
         return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
 
-    def _known(self, X: Any, y: Any, classes: Any, times: Any) -> Cases:
-        """Cases for `partial_fit`, whose first call makes the model."""
-        first = not hasattr(self, "model_")
-        if first and classes is None:
-            raise ValueError("The first call of partial_fit got no classes; give all labels that there will be.")
-        series = as_series(self, X, reset=first, nan=self.missing != "error")
-        check_consistent_length(series, y)
-        if first:
+    def _expect(self, classes: Any) -> None:
+        """Takes note of all classes in the first call of `partial_fit`, and compares them in those after it."""
+        if not hasattr(self, "model_"):
+            if classes is None:
+                raise ValueError("The first call of partial_fit got no classes; give all labels that there will be.")
             self.classes_ = np.unique(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError("partial_fit got other classes than in its first call; give the same, or none.")
-        cases = self._cases(series, self._numbers(self._labels(y)), times, reset=first)
-        if first:
-            self.seed_ = self._seed()
-            self.model_ = self._start(self._config(cases), cases, self.seed_)
-        return cases
-
-    def _pass(self, cases: Cases) -> None:
-        """Each case once."""
-        start, solver = time.perf_counter(), solver_of(self)
-        config = training_config(self, seed=self.seed_, schedule="constant")
-        knobs, key = config.knobs(), jax.random.key(config.seed)
-        # The optimiser's memory and the averaged weights go on from call to call.
-        state, history = getattr(self, "_progress", None), getattr(self, "history_", ())
-        if state is None:
-            state, history = TrainState.start(self.model_, knobs), ()
-        weights = weights_of(cases, config.class_weights, len(self.classes_))
-        rng = np.random.default_rng((config.seed, int(state.step)))
-        values, iterations = [], []
-        for part in batches(cases, min(config.batch, len(cases)), rng):
-            state, loss, counts, _ = train_step(
-                state, arrays_of(part, weights), knobs, key, solver, config.truncate, config.chunk, config.memory
-            )
-            if not np.isfinite(loss):
-                raise FloatingPointError(f"Training failed at step {int(state.step)}: make learning_rate smaller.")
-            values.append(float(loss))
-            iterations.append(np.asarray(counts))
-        seconds = (history[-1].seconds if history else 0.0) + time.perf_counter() - start
-        epoch = Epoch(int(state.step), float(np.mean(values)), {}, seconds, *mean_iterations(np.stack(iterations)))
-        self._progress, self.history_, self.n_iter_ = state, (*history, epoch), epoch.step
-        self.model_ = state.average if config.ema else state.model
-        self._report(epoch)
 
     def _labels(self, y: Any) -> np.ndarray:
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=self)
@@ -188,21 +149,15 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
         groups = [order[targets[order] == label] for label in np.unique(targets)]
         return np.sort(np.concatenate([group[: self._held_out(len(group))] for group in groups]))
 
+    def _more_targets(self, y: Any) -> np.ndarray:
+        return self._numbers(self._labels(y))
+
     def _facts(self) -> dict[str, Any]:
         labels = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
-        facts = super()._facts() | {"classes_": labels}
-        state = getattr(self, "_progress", None)
-        if state is not None:
-            facts["progress"] = packed((state.model, state.optimiser, state.step))
-        return facts
+        return super()._facts() | {"classes_": labels}
 
     def _remember(self, facts: dict[str, Any]) -> None:
         facts = dict(facts)
-        labels, progress = facts.pop("classes_"), facts.pop("progress", None)
+        labels = facts.pop("classes_")
         super()._remember(facts)
         self.classes_ = np.array(labels["values"], np.dtype(labels["dtype"]))
-        if progress is not None:
-            empty = TrainState.start(self.model_, training_config(self, seed=self.seed_).knobs())
-            model, optimiser, step = unpacked(progress, (empty.model, empty.optimiser, empty.step))
-            # The averaged weights are those of the estimator's model.
-            self._progress = TrainState(model, self.model_, optimiser, step)

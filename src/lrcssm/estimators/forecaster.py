@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Cases
-from .arrays import FLOATS, as_times, check_array, refuse_nan, validate_data
+from .arrays import FLOATS, as_list, as_times, check_array, refuse_nan, validate_data
 from .base import Learner, all_or_nothing
 from .parameters import ForecasterParameters, solver_of, training_config
-from .windows import Windows, as_cases, believable, levels, naive_error, positions, seasonal_naive, usable
+from .windows import Windows, as_cases, believable, levels, naive_error, positions, seasonal_naive, usable, window_of
 
 
 class LrcSSMForecaster(Learner, ForecasterParameters):
@@ -90,7 +90,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         - `X`: the series, or list of series, whose next values are wanted, of at least `window_` steps; `None` for those
             of the training and all updates since. After missing steps at its end it is forecast through them.
         - `horizon`: how many; `None` for the one of training. More of them are made from the model's own forecasts, with
-            the state of its cells carried on.
+            the state of its cells carried on; a model without one, such as a transformer, sees the last `window_` values again.
         - `times`: of `X`, if `fit` had times.
 
         **Returns:**
@@ -190,9 +190,10 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         return self._errors(forecast - windows.after, "") | self._errors(naive - windows.after, "naive_")
 
     def _train(self, X: Any, times: Any) -> None:
+        self._told()
         self.single_ = not _several(X)
         series = self._series(X, reset=True)
-        self.window_, self.horizon_ = self._window(min(len(one) for one in series)), int(self.horizon)
+        self.window_, self.horizon_ = window_of(self, min(len(one) for one in series)), int(self.horizon)
         stamps = self._stamps(times, series, reset=True)
         seed = self._seed()
         how = training_config(self, seed=seed)
@@ -268,6 +269,8 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
 
     def _roll(self, pieces: np.ndarray, stamps: np.ndarray | None, horizon: int) -> np.ndarray:
         """Forecasts after windows `(series, window, channels)`, piece by piece with the model's own outputs as inputs."""
+        if self.model_.whole() is not None:
+            return self._slide(pieces, stamps, horizon)
         cases = self._relative(pieces, None, stamps, self.model_.target_mean.dtype)
         inputs, mask, dt = (
             None if part is None else np.stack(part, 1) for part in (cases.series, cases.valid, cases.dt)
@@ -281,15 +284,30 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         level = levels(pieces, self.level)
         return np.moveaxis(np.concatenate(found)[:horizon].astype(np.float64), 0, 1) + level
 
+    def _slide(self, pieces: np.ndarray, stamps: np.ndarray | None, horizon: int) -> np.ndarray:
+        """The same for a model that has no state to carry on: each window ends with the forecasts before it."""
+        found = []
+        while sum(one.shape[1] for one in found) < horizon:
+            outputs = self._outputs(self._relative(pieces, None, stamps, self.model_.target_mean.dtype))
+            found.append(outputs.reshape(len(pieces), self.horizon_, -1) + levels(pieces, self.level))
+            pieces = np.concatenate([pieces, found[-1]], 1)[:, -self.window_ :]
+            if stamps is not None and self.unit_ is not None:
+                ahead = stamps[:, -1:] + self.unit_ * np.arange(1, self.horizon_ + 1)
+                stamps = np.concatenate([stamps, ahead], 1)[:, -self.window_ :]
+        return np.concatenate(found, 1)[:, :horizon]
+
     def _series(self, X: Any, *, reset: bool) -> list[np.ndarray]:
         """One array `(time, channels)` for each series."""
+        may_miss = self._may_miss()
+        if X is None:
+            raise ValueError("X is None; give (n_timepoints,), (n_timepoints, n_channels), or a list of such arrays.")
         if isinstance(X, list | tuple) and len({len(one) for one in X if isinstance(one, list | tuple)}) > 1:
             raise ValueError(
                 f"X is a list of {len(X)} lists of unequal lengths; give several series as a list of arrays, such as "
                 "[np.asarray(one) for one in X]."
             )
         found = [self._one(one, reset=reset and i == 0) for i, one in enumerate(X if _several(X) else [X])]
-        if self.missing == "error":
+        if not may_miss:
             refuse_nan(found)
         if _several(X) and len({_flat(one) for one in X}) > 1:
             raise ValueError("Some of the series have one axis and some two; give all of them the same.")
@@ -312,34 +330,6 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         if reset:
             self.n_channels_, self.flat_ = array.shape[1], _flat(X)
         return np.asarray(array, np.float64)
-
-    def _window(self, length: int) -> int:
-        """The window, after a look at everything that has to fit together."""
-        for name in ("horizon", "season", "patch", *(() if self.window is None else ("window",))):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{type(self).__name__} got {name}={value!r}; give a whole number of at least 1.")
-        if self.level not in ("last", "mean", "none"):
-            raise ValueError(f'{type(self).__name__} got level={self.level!r}; give "last", "mean" or "none".')
-        if self.missing not in ("error", "mask", "fill"):
-            raise ValueError(f'{type(self).__name__} got missing={self.missing!r}; give "error", "mask" or "fill".')
-        window = self.window
-        if window is None:
-            window = max(self.season, min(max(64, 2 * self.season, 4 * self.horizon), length // 3), 1)
-            window = -(-window // self.patch) * self.patch
-        if window < self.season:
-            raise ValueError(f"{type(self).__name__} got window={window}, less than one season of {self.season} steps.")
-        if window % self.patch or self.horizon % self.patch:
-            raise ValueError(
-                f"{type(self).__name__} got window={window}, horizon={self.horizon} and patch={self.patch}; give multiples "
-                "of the patch."
-            )
-        if length < window + self.horizon:
-            raise ValueError(
-                f"{type(self).__name__} got a series of {length} steps (n_samples={length}); it needs at least "
-                f"{window + self.horizon}, a window of {window} and a horizon of {self.horizon}."
-            )
-        return int(window)
 
     def _tail(self, series: np.ndarray, end: int) -> np.ndarray:
         if end < self.window_:
@@ -376,6 +366,7 @@ def _piece(model, inputs, mask, dt, state, solver):
 
 def _several(X: Any) -> bool:
     """Whether this is a list of series."""
+    X = as_list(X)
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(one, np.ndarray) and one.ndim for one in X)
 
 

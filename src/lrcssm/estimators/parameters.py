@@ -6,6 +6,8 @@ They are dataclasses, whose `__init__` does nothing but assign, as scikit-learn 
 """
 
 import dataclasses
+import difflib
+import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -65,10 +67,20 @@ class Parameters:
     validation_fraction: float = 0.15
     missing: Literal["error", "mask", "fill"] = "error"
     solver: Solver | Literal["auto", "sequential", "deer", "elk"] | None = None
-    callbacks: Sequence[Callable[[Epoch], bool | None]] | None = None
+    callbacks: Callable[[Epoch], bool | None] | Sequence[Callable[[Epoch], bool | None]] | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
     warm_start: bool = False
+
+    def __new__(cls, *unnamed, **given):
+        # For an answer to a wrong name; Python's own is about a class that the user never wrote.
+        signature = inspect.signature(cls.__init__)
+        try:
+            signature.bind(None, *unnamed, **given)
+        except TypeError:
+            if (refusal := _refusal(cls, list(signature.parameters)[1:], unnamed, given)) is not None:
+                raise TypeError(refusal) from None
+        return super().__new__(cls)
 
 
 @typing.no_type_check
@@ -101,6 +113,18 @@ class ForecasterParameters(Parameters):
     season: int = 1
     level: Literal["last", "mean", "none"] = "mean"
     patch: int = 1
+
+
+def _refusal(kind: type, known: list[str], unnamed: tuple[Any, ...], given: Mapping[str, Any]) -> str | None:
+    """What is wrong with the arguments of an estimator, and the parameter that was meant if there is one like it."""
+    wrong = next((name for name in given if name not in known), None)
+    if wrong is not None:
+        meant = difflib.get_close_matches(wrong, known, 1)
+        advice = f"did you mean {meant[0]}?" if meant else f"leave it out, or see {kind.__name__}().get_params()."
+        return f"{kind.__name__} got {wrong}={given[wrong]!r}, but has no such parameter; {advice}"
+    if unnamed:
+        return f"{kind.__name__} got {unnamed[0]!r} without a name; give each parameter by its name, such as width=64."
+    return None
 
 
 def model_config(

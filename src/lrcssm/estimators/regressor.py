@@ -8,10 +8,11 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from .arrays import check_array
-from .base import SeriesLearner
+from .base import all_or_nothing
+from .passes import PassLearner
 
 
-class LrcSSMRegressor(RegressorMixin, SeriesLearner):
+class LrcSSMRegressor(RegressorMixin, PassLearner):
     """Predicts one number, or several, from a time series (time series extrinsic regression).
 
     ```python
@@ -52,6 +53,18 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
         self._fit(X, y, times)
         return self
 
+    def partial_fit(self, X: Any, y: Any, times: Any = None) -> "LrcSSMRegressor":
+        """One pass over these cases, from where the last call ended, at a constant learning rate after the warm-up. It is one
+        look for `callbacks`, `verbose` and `history_`.
+
+        **Arguments:**
+
+        - `X`, `y`, `times`: as for `fit`. The cases of the first call decide how inputs and targets are scaled.
+        """
+        with all_or_nothing(self):
+            self._pass(self._known(X, y, times))
+        return self
+
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """Numbers in the shape that `y` had: `(n_cases,)` or `(n_cases, n_outputs)`."""
         found = self._answers(X, times)
@@ -65,6 +78,16 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self)
         self.flat_, self.n_outputs_ = y.ndim == 1, 1 if y.ndim == 1 else y.shape[1]
         return y.astype(np.dtype(jnp.result_type(float)))
+
+    def _more_targets(self, y: Any) -> np.ndarray:
+        before = getattr(self, "n_outputs_", None)
+        targets = self._targets(y)
+        if before not in (None, self.n_outputs_):
+            raise ValueError(
+                f"partial_fit got {self.n_outputs_} numbers for each case, but {type(self).__name__} was fitted to {before}; "
+                "give as many."
+            )
+        return targets
 
     def _task(self) -> dict[str, Any]:
         return {"task": "regress", "output_dim": self.n_outputs_}

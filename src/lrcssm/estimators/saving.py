@@ -93,7 +93,7 @@ def packed(tree: Any) -> dict[str, str] | None:
         warnings.warn(
             f"The training state takes {size:,} bytes, and a file has room for {_MOST_BYTES:,}: it holds the estimator without "
             "it. After loading, partial_fit goes on from the weights with a new optimiser; pickle keeps the whole.",
-            stacklevel=4,
+            stacklevel=5,
         )
         return None
     return {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
