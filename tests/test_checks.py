@@ -60,6 +60,64 @@ def test_a_wrong_declaration_is_found(getkey):
         check_structure(lambda x, u: x)
 
 
+class WrongToy(DenseToy):
+    structure = "diagonal"
+
+
+class ConjugateToy(DenseToy):
+    """w conj(x) |x| + u, as real as any recurrence, but without a complex derivative."""
+
+    structure = "diagonal"
+
+    def step(self, state, drive, dt=1.0):
+        return 0.3 * jnp.conj(state) * jnp.abs(state).astype(state.dtype) + drive
+
+
+def test_a_step_that_is_not_holomorphic_is_found(getkey):
+    report = check_structure(ConjugateToy(3, 4, dtype=jnp.complex128, key=getkey()))
+    assert not report and not report.holomorphic
+    assert "not holomorphic" in str(report) and "\n" not in str(report)
+    real = check_structure(ConjugateToy(3, 4, key=getkey()))
+    assert real and real.holomorphic
+
+
+def test_a_jacobian_that_is_not_finite_is_refused(getkey):
+    class Root(DenseToy):
+        def step(self, state, drive, dt=1.0):
+            return jnp.sqrt(state) + drive
+
+    cell = Root(3, 4, key=getkey())
+    with pytest.raises(ValueError, match="give states that the cell can be in"):
+        check_structure(cell)
+    assert check_structure(cell, state=jnp.full((2, 4), 0.5)).found == "diagonal"
+
+
+@pytest.mark.parametrize(("make", "words"), [(WrongToy, 'structure="dense"'), (ConjugateToy, "not holomorphic")])
+def test_agreement_finds_a_wrong_gradient(make, words, getkey):
+    """Which the sequential sweep has as well, although its states are right."""
+    kind = jnp.complex128 if make is ConjugateToy else jnp.float64
+    cell, text = make(3, 4, dtype=kind, key=getkey()), io.StringIO()
+    inputs = 0.5 * jax.random.normal(getkey(), (8, 2, 3), kind)
+    (row,) = check_agreement(cell, inputs, solvers=(Sequential(),), file=text)
+    assert row.status.ok and row.difference < 1e-10 and row.gradient_difference > 1e-3
+    assert words in text.getvalue().splitlines()[0]
+
+
+def test_agreement_in_all_arguments(getkey):
+    """Parameters that a function closes over, dt, mask and initial state."""
+    w = 0.3 * jax.random.normal(getkey(), (4, 4))
+    rows = check_agreement(
+        lambda x, u, dt: x + dt * (jnp.tanh(w @ x + u) - x),
+        jax.random.normal(getkey(), (8, 2, 4)),
+        state=jax.random.normal(getkey(), (2, 4)),
+        dt=jax.random.uniform(getkey(), (8, 2)),
+        mask=jax.random.bernoulli(getkey(), 0.8, (8, 2)),
+        solvers=(Sequential(),),
+        file=io.StringIO(),
+    )
+    assert rows[0].difference < 1e-12 and rows[0].gradient_difference < 1e-10
+
+
 @pytest.mark.parametrize("name", ["LRC paper", pytest.param("dense toy", marks=pytest.mark.slow)])
 def test_agreement_prints_a_table(name, getkey):
     make, _ = CELLS[name]

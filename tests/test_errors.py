@@ -6,10 +6,43 @@ import sys
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from cases import SOLVERS, Case
 
-from lrcssm import DEER, ELK, Auto, Jacobi, Sequential, SolveError, Status, cells, solve
+from lrcssm import DEER, ELK, Auto, Jacobi, ModelConfig, SequenceModel, Sequential, SolveError, Status, cells, solve
+from lrcssm.data import Cases
+from lrcssm.training import TrainingConfig, fit
+
+
+class Own(cells.LRC):
+    """A cell with whatever mistake a test makes in it."""
+
+    mistake: str = eqx.field(static=True, default="")
+
+    def __init__(self, mistake):
+        super().__init__(3, 4, key=jax.random.key(0))
+        self.mistake = mistake
+
+    def drive(self, inputs):
+        drive = super().drive(inputs)
+        if self.mistake == "matrix":
+            return inputs @ jnp.ones((5, 4))
+        return jax.tree.map(lambda d: d.sum(0), drive) if self.mistake == "axis" else drive
+
+    def step(self, state, drive, dt=1.0):
+        if self.mistake == "bool":
+            return state if state[0] > 0 else -state
+        new = super().step(state, drive, dt)
+        if self.mistake == "shapes":
+            return new + jnp.ones(7)
+        return (new, new) if self.mistake == "pair" else new
+
+
+class WithoutTime(Own):
+    def step(self, state, drive):
+        return state
+
 
 CELL = cells.LRC(3, 4, key=jax.random.key(0))
 INPUTS = jnp.ones((5, 2, 3))
@@ -43,6 +76,17 @@ def sentence(error):
         (ValueError, "state=", lambda: solve(lambda x, u: x, INPUTS)),
         (ValueError, "(state, input, dt)", lambda: solve(lambda x, u: x, INPUTS, state=jnp.ones(3), dt=0.5)),
         (TypeError, "both must be the same", lambda: solve(lambda x, u: x[:1], INPUTS, state=jnp.ones(3))),
+        (TypeError, "(state, input)", lambda: solve(lambda x: x, INPUTS, state=jnp.ones(3))),
+        (TypeError, "state of shape (4,), input of shape (3,)", lambda: solve(jnp.add, INPUTS, state=jnp.ones(4))),
+        (TypeError, "parameters (state, drive, dt)", lambda: solve(WithoutTime(""), INPUTS)),
+        (ValueError, "Own.drive takes inputs of shape (5, 2, 3) to", lambda: solve(Own("axis"), INPUTS)),
+        (TypeError, "Own.drive failed on inputs of shape (5, 2, 3)", lambda: solve(Own("matrix"), INPUTS)),
+        (TypeError, "Own.step failed on state of shape (4,), drive of", lambda: solve(Own("shapes"), INPUTS)),
+        (TypeError, "gives a tuple", lambda: solve(Own("pair"), INPUTS)),
+        (ValueError, "a dt of -0.5", lambda: solve(CELL, INPUTS, dt=-0.5)),
+        (ValueError, "a dt of -0.5", lambda: jax.jit(lambda u: solve(CELL, u, dt=-0.5).final)(INPUTS)),
+        (ValueError, "a dt of inf", lambda: solve(CELL, INPUTS, dt=jnp.asarray(jnp.inf))),
+        (ValueError, "a dt of nan", lambda: solve(CELL, INPUTS, dt=jnp.ones((5, 2)).at[3, 1].set(jnp.nan))),
         (ValueError, "rtol=-1", lambda: DEER(rtol=-1.0)),
         (ValueError, "max_steps=0", lambda: Jacobi(max_steps=0)),
         (ValueError, "trust=0", lambda: ELK(trust=0.0)),
@@ -55,6 +99,43 @@ def test_arguments(kind, words, call):
     assert words in sentence(error)
 
 
+def test_a_mistake_that_jax_explains_is_left_to_it():
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        solve(Own("bool"), INPUTS)
+
+
+def test_times_that_are_fine():
+    """None passes; none is known at a masked step; and what is traced is found out by its states."""
+    still = solve(CELL, INPUTS, state=jnp.ones(4), dt=0)
+    assert jnp.all(still.states == 1)
+    mask = jnp.ones((5, 2), bool).at[3, 1].set(False)
+    assert jnp.all(solve(CELL, INPUTS, dt=jnp.ones((5, 2)).at[3, 1].set(jnp.nan), mask=mask).ok)
+    status = jax.jit(lambda dt: solve(CELL, INPUTS, dt=dt, throw=False).status)(jnp.asarray(jnp.nan))
+    assert jnp.all(status == Status.NONFINITE_ARGUMENT)
+
+
+@pytest.mark.parametrize("solver", [DEER(), ELK(), Jacobi()])
+def test_nan_in_the_guess(solver):
+    guess = jnp.zeros((5, 2, 4)).at[2, 1].set(jnp.nan)
+    solution = solve(CELL, INPUTS, guess=guess, solver=solver, throw=False)
+    assert solution.status.tolist() == [Status.SUCCESS, Status.NONFINITE_ARGUMENT]
+    assert "the guess" in solution.message
+
+
+@pytest.mark.usefixtures("defaults")
+def test_why_training_failed():
+    """Weights that the optimiser made NaN are not the data's fault; data that hold NaN are."""
+    model = SequenceModel(ModelConfig(input_dim=1, output_dim=2, width=4, state=3, depth=1), jax.random.key(0))
+    cases = Cases.of(np.ones((4, 6, 1)), np.array([0, 1, 0, 1]))
+    with pytest.raises(FloatingPointError) as error:
+        fit(model, cases, None, TrainingConfig(steps=4, check_every=4, learning_rate=1e38))
+    assert "learning_rate=1e+38 is too large" in sentence(error) and "clean" not in str(error.value)
+    spoilt = Cases((np.full((6, 1), np.nan, np.float32), *cases.series[1:]), cases.targets)
+    with pytest.raises(FloatingPointError) as error:
+        fit(model, spoilt, None, TrainingConfig(steps=1))
+    assert "series hold NaN" in sentence(error) and "learning_rate" not in str(error.value)
+
+
 def test_arguments_of_a_wrong_type():
     """In a process of its own, where types are not checked: what a user sees."""
     program = """
@@ -64,6 +145,8 @@ for call in (
     lambda: lrcssm.solve(cell, jnp.ones((5, 3)), solver=lrcssm.DEER),
     lambda: lrcssm.solve(cell, jnp.ones((5, 3)), solver="deer"),
     lambda: lrcssm.cells.LRC(3, 4, form="papr", key=jax.random.key(0)),
+    lambda: lrcssm.Sharded(None),
+    lambda: lrcssm.stability.certify(lambda x, u: x),
 ):
     try:
         call()
@@ -72,8 +155,9 @@ for call in (
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 5
     assert "add the parentheses" in lines[0] and "Auto(), Sequential()" in lines[1] and '"released"' in lines[2]
+    assert "jax.sharding.Mesh" in lines[3] and "certify got a function" in lines[4]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

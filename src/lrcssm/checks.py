@@ -1,16 +1,23 @@
-"""What the author of a cell runs on it: is its Jacobian what it declares, and do all solvers agree on it?"""
+"""What the author of a cell runs on it: is its Jacobian what it declares, and is every solver right on it?"""
 
 import dataclasses
+import functools
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jaxtyping import Array, PRNGKeyArray
 
-from .engine import DEER, ELK, Jacobi, Sequential, Solver, Status, solve
+from .engine import DEER, ELK, Jacobi, Sequential, Solver, Status
+from .engine.arguments import Arguments, prepare
+from .engine.solve import solve_prepared
+from .engine.system import update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +29,18 @@ class StructureReport:
     declared_affine: bool
     found_affine: bool
     outside: float
+    holomorphic: bool = True
 
     def __bool__(self) -> bool:
-        return self.outside == 0.0 and (self.found_affine or not self.declared_affine)
+        return self.outside == 0.0 and self.holomorphic and (self.found_affine or not self.declared_affine)
 
     def __str__(self) -> str:
         order = ("diagonal", "block2", "dense")
+        if not self.holomorphic:
+            return (
+                "The step is not holomorphic in its complex state, so no complex Jacobian describes it and gradients are "
+                "wrong; write it without conjugates, moduli, real and imaginary parts, or make a real state of two halves."
+            )
         if self.outside:
             return (
                 f'Declared structure="{self.declared}", but the Jacobian is {self.found}: entries outside of the '
@@ -46,7 +59,8 @@ class StructureReport:
 def check_structure(
     cell: Any, *, state: Any = None, samples: int = 16, scale: float = 1.0, key: PRNGKeyArray | None = None
 ) -> StructureReport:
-    """Compares the Jacobian structure that a cell declares with that of its true, dense Jacobian.
+    """Compares the Jacobian structure that a cell declares with that of its true, dense Jacobian. Of a cell with a complex
+    state it also tells whether it has one, that is, whether `step` is holomorphic.
 
     ```python
     import jax, lrcssm
@@ -80,13 +94,40 @@ def check_structure(
     parameters = [a for a in jax.tree.leaves(eqx.filter(cell, eqx.is_inexact_array)) if not jnp.iscomplexobj(a)]
     kind = one.real.dtype if parameters else one.dtype
     inputs = scale * jax.random.normal(keys[1], (len(state), cell.input_dim), kind)
-    dense = jax.vmap(jax.jacfwd(lambda x, d: cell.step(x, d, 1.0), holomorphic=jnp.iscomplexobj(one)))
-    jacobian = jnp.abs(dense(state, cell.drive(inputs)))  # samples, state, state
-    moved = jnp.abs(dense(state[::-1], cell.drive(inputs)) - dense(state, cell.drive(inputs)))
+    report = _compare(cell, state, cell.drive(inputs), 1.0)
+    if report is None:
+        raise ValueError(
+            f"check_structure got a {type(cell).__name__} whose Jacobian is not finite at some of {len(state)} states; give "
+            "states that the cell can be in as state=, or a smaller scale."
+        )
+    return report
+
+
+def _compare(cell: Any, states: Array, drive: Any, dt: Any) -> StructureReport | None:
+    """What is declared and what is found at some states, `(samples, state)`, each with its drive and maybe its dt; nothing
+    where the Jacobian is not finite."""
+    each = (0, 0, 0 if jnp.ndim(dt) else None)
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def columns(states, factor):
+        def one(x, d, dt):
+            tangents = factor * jnp.eye(size, dtype=x.dtype)
+            return jax.vmap(lambda v: jax.jvp(lambda x: cell.step(x, d, dt), (x,), (v,))[1], out_axes=1)(tangents)
+
+        return jax.vmap(one, each)(states, drive, dt)  # samples, state, state
+
+    size, rounding = states.shape[-1], float(jnp.finfo(states.dtype).eps)
+    dense = columns(states, 1)
+    moved = jnp.abs(columns(states[::-1], 1) - dense)
+    jacobian = jnp.abs(dense)
     largest = float(jnp.max(jacobian)) or 1.0
-    size = one.shape[-1]
-    diagonal = jnp.eye(size, dtype=bool)
-    inside = {"diagonal": diagonal, "dense": jnp.ones((size, size), bool)}
+    if not largest < float("inf"):
+        return None
+    holomorphic = True
+    if jnp.iscomplexobj(states):
+        turned = jnp.max(jnp.abs(columns(states, 1j) - 1j * dense))
+        holomorphic = float(turned) <= 64 * rounding * largest
+    inside = {"diagonal": jnp.eye(size, dtype=bool), "dense": jnp.ones((size, size), bool)}
     if size % 2 == 0:
         unit = jnp.arange(size) % (size // 2)
         inside["block2"] = unit[:, None] == unit
@@ -96,14 +137,15 @@ def check_structure(
         declared=cell.structure,
         found=found,
         declared_affine=bool(getattr(cell, "affine", False)),
-        found_affine=float(jnp.max(moved)) <= 8 * float(jnp.finfo(one.dtype).eps) * largest,
+        found_affine=float(jnp.max(moved)) <= 8 * rounding * largest,
         outside=outside.get(cell.structure, 1.0),
+        holomorphic=holomorphic,
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """One line of `check_agreement`: how a solver did against the sequential sweep."""
+    """One line of `check_agreement`: how a solver did against a plain `lax.scan` and its derivative."""
 
     solver: Solver
     status: Status
@@ -124,14 +166,16 @@ def check_agreement(
     solvers: tuple[Solver, ...] | None = None,
     file: Any = None,
 ) -> list[Agreement]:
-    """Runs every solver on a cell and prints how far each is from the sequential sweep, in states and gradients.
+    """Runs every solver on a cell and prints how far each is from a plain `lax.scan` over the cell's step and from its
+    automatic derivative, in all that there is a gradient of: parameters, inputs, dt and initial state. If the cell's
+    Jacobian is not what it declares, that is said first.
 
     ```python
     import jax, lrcssm
 
     cell = lrcssm.cells.LRC(3, 8, key=jax.random.key(0))
     rows = lrcssm.check_agreement(cell, jax.random.normal(jax.random.key(1), (50, 3)))
-    assert all(row.difference < 1e-4 for row in rows)
+    assert all(row.difference < 1e-4 and row.gradient_difference < 1e-4 for row in rows)
     ```
 
     **Arguments:**
@@ -144,29 +188,26 @@ def check_agreement(
 
     A list of `Agreement`, in the order of the table. Differences are relative to the largest value.
     """
+    arguments = prepare(cell, inputs, state, dt, mask, None)
+    structure = arguments.cell.structure
     if solvers is None:
-        exact = getattr(cell, "structure", "dense") == "diagonal"
-        quasi = () if exact else (DEER(quasi=True), ELK(quasi=True))
+        quasi = () if structure == "diagonal" else (DEER(quasi=True), ELK(quasi=True))
         solvers = (Sequential(), DEER(), ELK(), *quasi, Jacobi())
-    arrays, static = eqx.partition(cell, eqx.is_array)
-
-    def run(arrays, inputs, solver):
-        def total(inputs):
-            solution = solve(
-                eqx.combine(arrays, static), inputs, state=state, dt=dt, mask=mask, solver=solver, throw=False
-            )
-            return jnp.sum(jnp.abs(solution.states) ** 2), solution
-
-        return jax.grad(total, has_aux=True)(inputs)
-
-    inputs = jnp.asarray(inputs)
-    run = eqx.filter_jit(run)
-    gradient, truth = run(arrays, inputs, Sequential())
+    truth, gradient = _differentiated(lambda arguments: (_plain(arguments),))(arguments)
+    report = _compare_along(arguments, truth[0])
+    if report is not None and not report:
+        print(report, file=file or sys.stdout)
     rows = []
     for solver in solvers:
-        jax.block_until_ready(run(arrays, inputs, solver))
+
+        def found(arguments, solver=solver):
+            solution = solve_prepared(arguments, solver, False)
+            return solution.states, solution
+
+        run = _differentiated(found)
+        jax.block_until_ready(run(arguments))
         start = time.perf_counter()
-        got, solution = jax.block_until_ready(run(arrays, inputs, solver))
+        (states, solution), got = jax.block_until_ready(run(arguments))
         elapsed = time.perf_counter() - start
         rows.append(
             Agreement(
@@ -174,8 +215,8 @@ def check_agreement(
                 status=Status(int(jnp.max(solution.status))),
                 iterations=int(jnp.max(solution.iterations)),
                 residual=float(jnp.max(solution.residual)),
-                difference=_difference(solution.states, truth.states),
-                gradient_difference=_difference(got, gradient),
+                difference=_difference(states, arguments.restore(truth[0])),
+                gradient_difference=float(np.max([*map(_difference, _parts(got), _parts(gradient))])),
                 milliseconds=1e3 * elapsed,
             )
         )
@@ -183,8 +224,59 @@ def check_agreement(
     return rows
 
 
-def _difference(got: Array, want: Array) -> float:
-    return float(jnp.max(jnp.abs(got - want)) / jnp.maximum(jnp.max(jnp.abs(want)), jnp.finfo(want.dtype).tiny))
+def _plain(arguments: Arguments) -> Array:
+    """The states by one `lax.scan` over the cell's step, which JAX differentiates: nothing in it knows the structure."""
+    cell, piece = arguments.cell, arguments.piece
+    moving = piece.dt is not None and piece.dt.ndim > 0
+
+    def step(state, now):
+        inputs, dt, mask = now
+        state = update(cell, state, cell.drive(inputs), dt if moving else piece.dt, mask)
+        return state, state
+
+    return lax.scan(step, arguments.initial, (piece.inputs, piece.dt if moving else None, piece.mask))[1]
+
+
+def _differentiated(function: Callable) -> Callable:
+    """What `function(arguments)` gives, states first, and the gradient of Σ|states|² in all numbers that it is given."""
+
+    @eqx.filter_jit
+    def run(arguments):
+        numbers, rest = eqx.partition(arguments, eqx.is_inexact_array)
+
+        def total(numbers):
+            results = function(eqx.combine(numbers, rest))
+            return jnp.sum(jnp.abs(results[0]) ** 2), results
+
+        gradient, results = jax.grad(total, has_aux=True)(numbers)
+        return results, gradient
+
+    return run
+
+
+def _compare_along(arguments: Arguments, states: Array, samples: int = 16) -> StructureReport | None:
+    """The structure at some of the states that a solve goes through."""
+    cell, piece = arguments.cell, arguments.piece
+    before = jnp.concatenate([arguments.initial[None], states[:-1]])
+    length, batch, size = before.shape
+    which = jnp.unique(jnp.linspace(0, length * batch - 1, samples).astype(int))
+    at, inputs = before.reshape(-1, size)[which], piece.inputs.reshape(length * batch, -1)[which]
+    dt = 1.0 if piece.dt is None else piece.dt.reshape(-1)[which] if piece.dt.ndim else piece.dt
+    return _compare(cell, at, cell.drive(inputs), dt)
+
+
+def _parts(gradient: Any) -> list[list[Array]]:
+    """Of parameters, inputs, dt and initial state, each measured by its own largest entry."""
+    piece = gradient.piece
+    return [jax.tree.leaves(part) for part in (gradient.cell, piece.inputs, piece.dt, gradient.initial)]
+
+
+def _difference(got: Any, want: Any) -> float:
+    """The largest one relative to the largest entry of what is wanted; NaN if there is any."""
+    pairs = list(zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True))
+    apart = np.max([np.max(np.abs(a - b), initial=0.0) for a, b in pairs] or [0.0])
+    size = np.max([np.max(np.abs(b), initial=0.0) for _, b in pairs] or [0.0])
+    return float(apart / np.maximum(size, np.finfo(size.dtype).tiny))
 
 
 def _table(rows: list[Agreement]) -> str:
@@ -196,6 +288,6 @@ def _table(rows: list[Agreement]) -> str:
             f"{name:<18}{row.status.name.lower():<20}{row.iterations:>10}{row.residual:>11.1e}{row.difference:>11.1e}"
             f"{row.gradient_difference:>11.1e}{row.milliseconds:>10.2f}"
         )
-    lines.append("states, gradient: largest difference from the sequential sweep, relative to the largest value")
+    lines.append("states, gradient: largest difference from a plain scan and its derivative, over the largest value")
     lines += sorted({f"{row.status.name.lower()}: {row.status.message}" for row in rows if not row.status.ok})
     return "\n".join(lines)

@@ -84,6 +84,10 @@ def certify(
 
     A `Certificate`: arrays with one value per unit. Where a unit has no bound its values are infinite.
     """
+    if not isinstance(cell, Cell):
+        raise TypeError(
+            f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell, off whose parameters bounds can be read."
+        )
     shortest, longest = (dt, dt) if isinstance(dt, float | int) else dt
     if not 0 < shortest <= longest:
         raise ValueError(f"certify got dt={dt!r}; give a positive number, or the shortest and the longest step.")

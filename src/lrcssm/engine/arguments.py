@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
@@ -88,6 +89,7 @@ def prepare(cell, inputs, state, dt, mask, guess) -> Arguments:
         if dt.ndim:
             dt = dt.reshape(length, size)
             dt = dt if mask is None else jnp.where(mask, dt, 1)
+        _check_times(dt)
     initial = initial.reshape(size, -1)
     if function:
         cell = _convert(cell, initial[0], inputs[0, 0], dt)
@@ -157,12 +159,28 @@ def _mask(mask, shape) -> Array:
 
 def _dt(dt, shape, initial) -> Array:
     real = jnp.finfo(initial.dtype).dtype
-    dt = jnp.asarray(dt, real) if isinstance(dt, int | float) else _floating("dt", dt)
+    if isinstance(dt, int | float):
+        _check_times(dt)  # here, because while something is compiled the array of it may have no value
+        dt = jnp.asarray(dt, real)
+    dt = _floating("dt", dt)
     if dt.shape not in ((), shape):
         raise ValueError(f"solve got dt of shape {dt.shape}; expected a scalar or (time, ...) = {shape}.")
     if dt.dtype != real:
         raise TypeError(f"solve got dt of dtype {dt.dtype} for a state of dtype {initial.dtype}; cast dt to {real}.")
     return dt
+
+
+def _check_times(dt):
+    """Refuses times that are known and cannot be. What is traced, or on the devices of others, is not looked at."""
+    if isinstance(dt, jax.core.Tracer) or not getattr(dt, "is_fully_addressable", True):
+        return
+    times = np.asarray(dt)
+    odd = ~((times >= 0) & (times < np.inf))
+    if odd.any():
+        raise ValueError(
+            f"solve got a dt of {times[odd].flat[0]}; give the time that a step takes, finite and not negative (0: no time "
+            "passes)."
+        )
 
 
 def _guess(guess, shape, dtype) -> Array:
@@ -181,7 +199,8 @@ def _convert(function, state, inputs, dt) -> FunctionCell:
             "solve got dt for a function of (state, input); write it as a function of (state, input, dt) to use dt."
         )
     example = (state, inputs, jnp.ones((), jnp.finfo(state.dtype).dtype)) if takes_dt else (state, inputs)
-    closed, _, _ = eqx.filter_make_jaxpr(function)(*example)
+    names = ("state", "input", "dt")[: len(example)]
+    closed, _, _ = _attempt("The function", lambda *x: eqx.filter_make_jaxpr(function)(*x), function, names, example)
     if len(closed.out_avals) != 1:
         raise TypeError(f"One step of the function gives {len(closed.out_avals)} arrays; give the next state alone.")
     return FunctionCell(closed.consts, closed.jaxpr, takes_dt)
@@ -198,13 +217,53 @@ def _positional(function) -> int:
 def _check_step(cell, piece, initial):
     """Traces one step, so that a cell that does not fit says so here and not from the depths of a scan."""
     dt = 1.0 if piece.dt is None else piece.dt if piece.dt.ndim == 0 else piece.dt[0, 0]
-    new = eqx.filter_eval_shape(
-        lambda cell, x, u, dt: cell.step(x, jax.tree.map(lambda d: d[0], cell.drive(u[None])), dt),
-        cell, initial[0], piece.inputs[0, 0], dt,
-    )  # fmt: skip
+    new = eqx.filter_eval_shape(_one_step, cell, initial[0], piece.inputs, dt)
+    if not hasattr(new, "shape"):
+        raise TypeError(f"{type(cell).__name__}.step gives a {type(new).__name__}; give the next state alone.")
     if new.shape != initial.shape[1:] or new.dtype != initial.dtype:
         raise TypeError(
             f"One step takes a state of shape {initial.shape[1:]} and dtype {initial.dtype} to one of shape {new.shape} "
             f"and dtype {new.dtype}; both must be the same, so look at the cell's step, its parameters and the inputs "
             f"(dtype {piece.inputs.dtype})."
         )
+
+
+def _one_step(cell, state, inputs, dt):
+    name, lead = type(cell).__name__, inputs.shape[:2]
+    drive = _attempt(f"{name}.drive", cell.drive, cell.drive, ("inputs",), (inputs,))
+    for leaf in jax.tree.leaves(drive):
+        if jnp.shape(leaf)[:2] != lead:
+            raise ValueError(
+                f"{name}.drive takes inputs of shape {inputs.shape} to an array of shape {jnp.shape(leaf)}; it must keep all "
+                f"axes before the last, here {lead}, so let it work on the last axis alone."
+            )
+    given = state, jax.tree.map(lambda leaf: leaf[0, 0], drive), dt
+    return _attempt(f"{name}.step", cell.step, cell.step, ("state", "drive", "dt"), given)
+
+
+def _attempt(what, call, written, names, given):
+    """What `call` gives. If it fails: whether what its author has written takes these arguments at all, or what they are."""
+    try:
+        return call(*given)
+    except jax.errors.JAXTypeError:  # says at length what to do
+        raise
+    except (TypeError, ValueError) as error:
+        if not _takes(written, len(given)):
+            raise TypeError(
+                f"{what} takes {inspect.signature(written)}; write it with the parameters ({', '.join(names)})."
+            ) from error
+        shapes = [[str(jnp.shape(leaf)) for leaf in jax.tree.leaves(value)] for value in given]
+        words = ", ".join(f"{name} of shape {' and '.join(each)}" for name, each in zip(names, shapes, strict=True))
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")[:160]
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{what} failed on {words} ({reason}); make it fit these shapes.") from error
+
+
+def _takes(function, count) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature that could be read
+        pass
+    return True

@@ -62,7 +62,7 @@ _MESSAGES = {
         "make the cell's weights or dt smaller, or use a contractive cell."
     ),
     Status.NONFINITE_ARGUMENT: (
-        "The inputs, dt, the initial state or the cell's parameters hold NaN or infinity; "
+        "The inputs, dt, the initial state, the guess or the cell's parameters hold NaN or infinity; "
         "clean them, or mark missing steps with mask=."
     ),
     Status.APART: (

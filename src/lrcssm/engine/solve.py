@@ -53,7 +53,7 @@ def solve(
     - `inputs`: `(time, ..., features)`.
     - `state`: the state before the first step, `(..., state)` or `(state,)` for all samples alike. Without it, the
         cell's own initial state. A function needs it.
-    - `dt`: the time that each step takes: a scalar or `(time, ...)`; 1 if not given.
+    - `dt`: the time that each step takes, not negative: a scalar or `(time, ...)`; 1 if not given.
     - `mask`: `(time, ...)`, true where a step is real. Other steps leave the state as it is, and what their inputs hold
         changes nothing, NaN included.
     - `guess`: states to start the iteration from, `(time, ..., state)`: a warm start for the parallel solvers.
@@ -64,7 +64,11 @@ def solve(
 
     A [`Solution`][lrcssm.Solution]; `solution.states` is `(time, ..., state)` and `solution.final` the last state.
     """
-    arguments = prepare(cell, inputs, state, dt, mask, guess)
+    return solve_prepared(prepare(cell, inputs, state, dt, mask, guess), solver, throw)
+
+
+def solve_prepared(arguments: Arguments, solver: Solver, throw: bool) -> Solution:
+    """`solve` for arguments that have been checked."""
     traced = is_traced(arguments)
     structure = arguments.cell.structure
     if isinstance(solver, Sharded):
@@ -134,7 +138,7 @@ def _solve(arguments: Arguments, solver: Local, raise_inside: bool) -> Solution:
             )
             status = jnp.where(bad, int(Status.FELL_BACK), status)
             residual = jnp.where(bad, 0, residual)
-        status = judge(status, states, *still)
+        status = judge(status, states, *still, arguments.guess)
         if raise_inside:
             states = guard(states, status, name)
         # A quasi solver is chosen where T·D² is too much, so its exact gradient must not build that either.

@@ -159,6 +159,11 @@ class Sharded:
     batch: str = "batch"
 
     def __post_init__(self):
+        if not isinstance(self.mesh, jax.sharding.Mesh):
+            raise TypeError(
+                f"Sharded got a mesh of type {type(self.mesh).__name__}; give the devices as a jax.sharding.Mesh, e.g. "
+                'jax.make_mesh((1, jax.device_count()), ("batch", "sequence")).'
+            )
         if self.sequence not in self.mesh.shape:
             raise ValueError(
                 f"Sharded got sequence={self.sequence!r} and a mesh with the axes {', '.join(self.mesh.axis_names)}; name "

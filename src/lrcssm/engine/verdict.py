@@ -16,12 +16,16 @@ def finite(array: Inexact[Array, "time batch features"]) -> Bool[Array, " batch"
     return jnp.all(jnp.abs(array) < jnp.inf, (0, 2))
 
 
-def judge(status: Int[Array, " batch"], states: Array, cell: Any, piece: Any, initial: Array) -> Int[Array, " batch"]:
+def judge(
+    status: Int[Array, " batch"], states: Array, cell: Any, piece: Any, initial: Array, guess: Array | None = None
+) -> Int[Array, " batch"]:
     """Tells a recurrence that overflows, or arguments that were never finite, from an iteration that failed."""
     status = jnp.where((status <= Status.FELL_BACK) & ~finite(states), int(Status.UNSTABLE), status)
 
     def search():
         given = finite(piece.inputs) & finite(initial[None])
+        if guess is not None:
+            given &= finite(guess)
         if piece.dt is not None:
             given &= jnp.all(jnp.isfinite(piece.dt), tuple(range(piece.dt.ndim - 1)))
         for parameter in jax.tree.leaves(eqx.filter(cell, eqx.is_inexact_array)):

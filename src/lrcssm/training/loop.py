@@ -185,8 +185,7 @@ def fit(
         loss, worst = float(jnp.mean(jnp.stack(running))), Status(int(jnp.max(jnp.stack(statuses))))
         if not worst.ok or not np.isfinite(loss):
             raise FloatingPointError(
-                f"Training failed by step {now}, with a loss of {loss:.4g}: make learning_rate smaller, or give the cell "
-                f"rho=0.99." + ("" if worst.ok else f" ({worst.message})")
+                f"Training failed by step {now}, with a loss of {loss:.4g}: {_cause(train, worst, config)}"
             )
         chosen = state.average if config.ema else state.model
         scores = {} if validation is None else evaluate(chosen, validation, solver=solver)
@@ -200,6 +199,17 @@ def fit(
             store.write(progress, final=stop)
     best = progress.best if mesh is None else local(progress.best)
     return Fitted(best, progress.score, progress.best_step, progress.history)
+
+
+def _cause(train: Cases, worst: Status, config: TrainingConfig) -> str:
+    """Why training failed, most likely. Weights that it made NaN look like any other argument to a solver."""
+    valid = train.valid or [slice(None)] * len(train)
+    if not all(np.isfinite(one[steps]).all() for one, steps in zip(train.series, valid, strict=True)):
+        return 'the training series hold NaN or infinity; clean them, or give Cases.of(..., missing="mask").'
+    advice = "make learning_rate smaller, or give the cell rho=0.99."
+    if worst.ok or worst == Status.NONFINITE_ARGUMENT:
+        return f"most likely learning_rate={config.learning_rate:.4g} is too large for the weights; {advice}"
+    return f"{advice} ({worst.message})"
 
 
 def mean_iterations(counts: np.ndarray) -> tuple[float, tuple[float, ...]]:
