@@ -61,6 +61,14 @@ def test_what_would_take_too_long_is_not_compiled(monkeypatch):
     assert row["note"].startswith("not measured, at least") and row["step"] is None
 
 
+def test_what_grows_with_the_square_of_the_length_is_foreseen(monkeypatch):
+    monkeypatch.setattr(models, "_PROBE", 4)
+    monkeypatch.setattr(models, "compiled_in", lambda given: pytest.fail("it was compiled"))
+    options = ScalingBenchmark(architectures=("lrcssm",), width=5, state=4, depth=1, limit=15.0)
+    row, thunk = models._prepare("lrcssm", 64, options, [(16, 1e3), (32, 4e3)])
+    assert row["note"] == "not measured, at least 16 s a step; raise --limit to have it" and thunk is None
+
+
 def test_slopes_and_verdicts():
     assert models._slope([(1000, 3.0), (2000, 12.0), (500, 99.0)]) == pytest.approx(2)
     assert models._slope([(1000, 3.0)]) is None

@@ -6,6 +6,7 @@ configuration that was published for a data set, which are of very different siz
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -112,8 +113,7 @@ def measure_scaling(options: ScalingBenchmark) -> dict[str, Any]:
     with measuring("--lengths, --width, --state or --batch") as say, fresh_compilations():
         for length in sorted(set(options.lengths)):
             ended = {row["architecture"] for row in rows if row["step"] is None}
-            found = _rows([name for name in names if name not in ended], length, options, say)
-            rows += found
+            rows += _rows([name for name in names if name not in ended], length, options, say, rows)
     more = {"dtype": jnp.result_type(float).name, "exponents": exponents(rows)}
     return make_record("lrcssm benchmark scaling", options, facts, rows) | more
 
@@ -122,10 +122,15 @@ def exponents(rows: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
     """For each architecture, how time and memory grow at the end of what was measured: as this power of the length."""
     found = {}
     for name in dict.fromkeys(row["architecture"] for row in rows):
-        times = [(row["length"], row["step"]["best_ms"]) for row in rows if row["architecture"] == name and row["step"]]
+        times = _times(rows, name)
         sizes = [(row["length"], row["memory_mb"]) for row in rows if row["architecture"] == name and row["memory_mb"]]
         found[name] = {"time": _slope(times), "memory": _slope(sizes)}
     return found
+
+
+def _times(rows: Sequence[dict[str, Any]], name: str) -> list[tuple[int, float]]:
+    """The lengths at which an architecture was measured, and the milliseconds of a step."""
+    return [(row["length"], row["step"]["best_ms"]) for row in rows if row["architecture"] == name and row["step"]]
 
 
 def _slope(points: list[tuple[int, float]]) -> float | None:
@@ -143,12 +148,14 @@ def _chosen(asked: tuple[str, ...]) -> list[str]:
     return [REFERENCE, *(name for name in CHOICES if name != REFERENCE and (name in asked or "all" in asked))]
 
 
-def _rows(names: list[str], length: int, options: Any, say: Any) -> list[dict[str, Any]]:
-    """One row for each architecture, all of them timed in turn."""
+def _rows(
+    names: list[str], length: int, options: Any, say: Any, shorter: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """One row for each architecture, all of them timed in turn; `shorter` are the rows of shorter sequences."""
     rows, thunks = {}, {}
     for name in names:
         say(f"{name}, T = {length:,}: compiling")
-        rows[name], thunk = _prepare(name, length, options)
+        rows[name], thunk = _prepare(name, length, options, _times(shorter, name))
         if thunk is not None:
             thunks[name] = thunk
     timings = interleave(
@@ -161,8 +168,8 @@ def _rows(names: list[str], length: int, options: Any, say: Any) -> list[dict[st
     return list(rows.values())
 
 
-def _prepare(name: str, length: int, options: Any) -> tuple[dict[str, Any], Any]:
-    """A row without its time, and what is to be timed; or why it is not."""
+def _prepare(name: str, length: int, options: Any, known: list[tuple[int, float]]) -> tuple[dict[str, Any], Any]:
+    """A row without its time, and what is to be timed; or why it is not. `known`: milliseconds at shorter lengths."""
     row: dict[str, Any] = {
         "architecture": name, "length": length, "batch": _batch(name, options), "parameters": None, "compile_s": None, "memory_mb": None, "step": None,
         "to_lrcssm": None, "note": None,
@@ -173,7 +180,8 @@ def _prepare(name: str, length: int, options: Any) -> tuple[dict[str, Any], Any]
         return row | {"note": f"not measured: {error}"}, None
     row["parameters"] = parameter_count(model)
     if length > _PROBE:
-        seconds = _probe(model, row["batch"]) * length / _PROBE
+        last, taken = max(known) if known else (_PROBE, 1e3 * _probe(model, row["batch"]))
+        seconds = taken / 1e3 * (length / last) ** max(1.0, _slope(known) or 1.0)
         if seconds > options.limit:
             return row | {"note": f"not measured, at least {seconds:.0f} s a step; raise --limit to have it"}, None
     given = arguments(model, length, row["batch"])
