@@ -16,6 +16,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .engine import DEER, ELK, Jacobi, Sequential, Solver, Status
 from .engine.arguments import Arguments, prepare
+from .engine.recurrence import previous
 from .engine.solve import solve_prepared
 from .engine.system import update
 
@@ -257,7 +258,7 @@ def _differentiated(function: Callable) -> Callable:
 def _compare_along(arguments: Arguments, states: Array, samples: int = 16) -> StructureReport | None:
     """The structure at some of the states that a solve goes through."""
     cell, piece = arguments.cell, arguments.piece
-    before = jnp.concatenate([arguments.initial[None], states[:-1]])
+    before = previous(states, arguments.initial)
     length, batch, size = before.shape
     which = jnp.unique(jnp.linspace(0, length * batch - 1, samples).astype(int))
     at, inputs = before.reshape(-1, size)[which], piece.inputs.reshape(length * batch, -1)[which]

@@ -65,16 +65,29 @@ class Trained:
 
     def _channels(self, data: Dataset) -> tuple[np.ndarray, ...]:
         """The series with their channels in the order of training, if both have names for them."""
-        known, given = self.metadata.get("channel_names"), data.channel_names
-        if known is None or given is None or tuple(known) == given:
+        given = data.channel_names
+        order = None if given is None else self.order_of(given, f"The channels of {data.name} are")
+        if order is None:
             return data.series
+        return tuple(one[:, order] for one in data.series)
+
+    def order_of(self, given: Sequence[str], words: str, advice: str = "") -> list[int] | None:
+        """Where the channels of training are among some names; `None` where they are in their places, or have no names.
+
+        **Arguments:**
+
+        - `given`: the names of all channels.
+        - `words`, `advice`: the beginning and the end of the sentence that refuses other names.
+        """
+        known = self.metadata.get("channel_names")
+        if known is None or tuple(known) == tuple(given):
+            return None
         if set(known) != set(given) or len(set(given)) < len(given):
             raise RunError(
-                f"The channels of {data.name} are {', '.join(given)}, but the model was trained on {', '.join(known)}; give "
-                "the same names, in any order."
+                f"{words} {', '.join(given)}, but the model was trained on {', '.join(known)}; give the same names, in any "
+                f"order{advice}."
             )
-        order = [given.index(name) for name in known]
-        return tuple(one[:, order] for one in data.series)
+        return [given.index(name) for name in known]
 
     def _timed(self, data: Dataset) -> Dataset:
         """The data with times if the model knows a unit of them, and without if it does not."""

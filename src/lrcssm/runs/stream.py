@@ -57,7 +57,7 @@ def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> None:
     for number, line in enumerate(source, 1):
         try:
             if number == 1 and (names := _names(line, trained.model.config.input_dim)) is not None:
-                streams.order = _order(names, trained.metadata.get("channel_names"))
+                streams.order = trained.order_of(names, "The first line names", ", or none")
                 continue
             for reply in streams.take(line):
                 print(json.dumps(reply, allow_nan=False), file=out, flush=True)
@@ -163,18 +163,6 @@ def _names(line: str, channels: int) -> list[str] | None:
     numbers = [_number(cell) for cell in cells]
     names = any(number is None for number in numbers)
     return cells if names and all(number is None or math.isnan(number) for number in numbers) else None
-
-
-def _order(given: list[str], known: Sequence[str] | None) -> list[int] | None:
-    """Where the model's channels are among those of a first line; `None` if the model knows no names."""
-    if known is None or tuple(known) == tuple(given):
-        return None
-    if set(known) != set(given) or len(set(given)) < len(given):
-        raise RunError(
-            f"The first line names {', '.join(given)}, but the model was trained on {', '.join(known)}; give the same names, in "
-            "any order, or none."
-        )
-    return [given.index(name) for name in known]
 
 
 def parse(line: str, channels: int, names: Sequence[str] | None = None, order: list[int] | None = None) -> Line:
