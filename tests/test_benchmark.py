@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lrcssm import DEER
-from lrcssm.benchmark import EngineBenchmark, engine, table, timing
+from lrcssm.benchmark import EngineBenchmark, ModelsBenchmark, engine, table, timing
 
 TINY = {"lengths": (4,), "states": (3,), "inputs": 2, "batch": 2, "rounds": 2}
 
@@ -84,6 +84,8 @@ def test_command_line():
     ).split()
     assert words[:6] == ["lrcssm", "benchmark", "engine", "--lengths", "5", "6"]
     assert "--json" not in words and words[-2:] == ["--dtype", "float32"]
+    words = timing.command_line("lrcssm benchmark models", ModelsBenchmark(rounds=2)).split()
+    assert "--published" not in words and "None" not in words  # what was not given is not said
 
 
 @pytest.mark.parametrize("wrong", [{"lengths": (0,)}, {"states": ()}, {"batch": 0}, {"rounds": -1}, {"methods": ()}])

@@ -229,7 +229,7 @@ def command_line(command: str, options: Any) -> str:
     words = command.split()
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
-        if field.name in ("json", "picture") or value is False:
+        if field.name in ("json", "picture") or value is None or value is False:
             continue
         values = () if value is True else value if isinstance(value, tuple) else (value,)
         words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
