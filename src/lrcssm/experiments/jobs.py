@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import pathlib
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -212,7 +211,7 @@ def run_job(
             checkpoint=folder.checkpoint, resume=True,
         )  # fmt: skip
         save(folder.model, fitted.model)
-        folder.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in fitted.history))
+        folder.write_history(fitted.history)
         last = fitted.history[-1]
         found = {
             "validation": fitted.score, "test": evaluate(fitted.model, test)["mse" if job.dataset == "PPG" else "accuracy"],
@@ -223,8 +222,7 @@ def run_job(
         "command": by, "environment": environment(),
     }  # fmt: skip
     folder.write_json("result.json", result)
-    for name in (folder.checkpoint, pathlib.Path(f"{folder.checkpoint}.previous")):
-        name.unlink(missing_ok=True)
+    folder.forget_checkpoint()
     return result
 
 

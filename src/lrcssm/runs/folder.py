@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 from ..files import FileError, atomic
@@ -60,6 +61,15 @@ class Folder:
             self.file(name).unlink(missing_ok=True)
         self.write_json("run.json", facts)
 
+    def write_history(self, history: Iterable[Any]) -> None:
+        """One line for each look."""
+        self.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in history))
+
+    def forget_checkpoint(self) -> None:
+        """Removes what a finished run does not need to go on from."""
+        for name in _CHECKPOINTS:
+            self.file(name).unlink(missing_ok=True)
+
     def write_json(self, name: str, value: Any) -> None:
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
@@ -77,10 +87,9 @@ class Folder:
         write_text(self.file(name), text)
 
 
-_NAMES = (
-    "run.json", "history.jsonl", "checkpoint.lrcssm", "checkpoint.lrcssm.previous", "model.lrcssm", "predictions.csv",
-    "scores.json", "report.html",
-)  # fmt: skip
+# The one before it, and one that a killed process had not put in its place yet.
+_CHECKPOINTS = ("checkpoint.lrcssm", "checkpoint.lrcssm.previous", "checkpoint.lrcssm.next")
+_NAMES = ("run.json", "history.jsonl", *_CHECKPOINTS, "model.lrcssm", "predictions.csv", "scores.json", "report.html")
 
 
 def write_text(path: pathlib.Path, text: str) -> None:

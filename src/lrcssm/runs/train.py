@@ -148,7 +148,7 @@ def _finish(
         for target, row in zip(targets, rows_of(outputs, data.classes, ids), strict=True)
     ]
     folder.write_text("predictions.csv", as_csv(rows))
-    folder.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in fitted.history))
+    folder.write_history(fitted.history)
     folder.write_json("scores.json", finite(found))
     write_report(folder, facts, fitted, test, outputs, found, rows)
     if options.json:

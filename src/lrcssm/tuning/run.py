@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -62,12 +61,10 @@ class Run:
     def finish(self, fitted: Fitted) -> None:
         """Writes its result."""
         self._begin()
-        text = "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in fitted.history)
-        self.folder.write_text("history.jsonl", text)
+        self.folder.write_history(fitted.history)
         result = {"score": fitted.score, "step": fitted.step, "seconds": fitted.history[-1].seconds}
         self.folder.write_json("result.json", result)
-        for name in (self.folder.checkpoint, pathlib.Path(f"{self.folder.checkpoint}.previous")):
-            name.unlink(missing_ok=True)
+        self.folder.forget_checkpoint()
 
     def _begin(self) -> None:
         self.folder.path.mkdir(parents=True, exist_ok=True)
