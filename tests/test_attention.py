@@ -108,7 +108,7 @@ RFORMER = {"signature": {"windows": 5, "level": 2, "univariate": True}}
 def test_padding_changes_nothing(changes):
     """Nor do steps that are missing in the middle; and the gradient is that of finite differences."""
     config = ModelConfig(
-        input_dim=3, output_dim=2, cell="Transformer", depth=1, encoder="none", layout="bare",
+        input_dim=3, output_dim=2, cell="Transformer", num_blocks=1, encoder="none", layout="bare",
         cell_options={"heads": 2, "max_length": 12, "embedding": 4}, **changes,
     )  # fmt: skip
     model = eqx.filter_jit(SequenceModel)(config, jax.random.key(0))
@@ -156,7 +156,7 @@ def test_mistakes_are_explained():
             make(**options)
     with pytest.raises(ValueError, match="got 9 steps but has positions for 8; give a larger max_length"):
         run(make(max_length=8), jnp.asarray(INPUTS))
-    config = ModelConfig(input_dim=3, output_dim=2, cell="Transformer", depth=1, encoder="none", layout="bare")
+    config = ModelConfig(input_dim=3, output_dim=2, cell="Transformer", num_blocks=1, encoder="none", layout="bare")
     model = eqx.filter_jit(SequenceModel)(config, jax.random.key(0))
     with pytest.raises(ValueError, match="keeps nothing of the steps that it has seen, so a sequence cannot be given"):
         model(jnp.asarray(INPUTS), state=ModelState((None,), None, None))

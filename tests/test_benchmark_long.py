@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("defaults")
 @pytest.mark.slow
 def test_each_length_as_the_model_chooses_and_in_chunks(capsys, tmp_path):
     path = tmp_path / "record.json"
-    words = "benchmark long --lengths 24 --chunks 8 --released --width 5 --state 4 --depth 1 --rounds 2 --json"
+    words = "benchmark long --lengths 24 --chunks 8 --released --hidden-dim 5 --state-dim 4 --num-blocks 1 --rounds 2 --json"
     assert cli.main([*words.split(), str(path)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "One training step of LRC, batch 1, width 5, state 4, depth 1, released block" in out

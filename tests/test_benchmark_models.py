@@ -9,7 +9,7 @@ from lrcssm.benchmark import ModelsBenchmark, ScalingBenchmark, models, step
 from lrcssm.models import ARCHITECTURES
 
 pytestmark = pytest.mark.usefixtures("defaults")
-SIZES = "--width 5 --state 4 --depth 1 --batch 2 --channels 2 --classes 2 --rounds 2"
+SIZES = "--hidden-dim 5 --state-dim 4 --num-blocks 1 --batch 2 --channels 2 --classes 2 --rounds 2"
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_scaling(capsys, tmp_path, monkeypatch):
     assert "~ T^" in capsys.readouterr().out
     limit = 0
     (row,) = models.measure_scaling(ScalingBenchmark(
-        architectures=("lrcssm",), lengths=(8, 16), width=5, state=4, depth=1, rounds=1,
+        architectures=("lrcssm",), lengths=(8, 16), hidden_dim=5, state_dim=4, num_blocks=1, rounds=1,
     ))["rows"]  # fmt: skip
     assert row["note"] == "not measured, it is too large" and row["step"] is None
 
@@ -56,7 +56,7 @@ def test_scaling(capsys, tmp_path, monkeypatch):
 def test_what_would_take_too_long_is_not_compiled(monkeypatch):
     monkeypatch.setattr(models, "_PROBE", 4)
     monkeypatch.setattr(models, "compiled_in", lambda given: pytest.fail("it was compiled"))
-    options = ModelsBenchmark(architectures=("lrcssm",), length=8, width=5, state=4, depth=1, rounds=1, limit=1e-9)
+    options = ModelsBenchmark(architectures=("lrcssm",), length=8, hidden_dim=5, state_dim=4, num_blocks=1, rounds=1, limit=1e-9)
     (row,) = models.measure(options)["rows"]
     assert row["note"].startswith("not measured, at least") and row["step"] is None
 
@@ -64,7 +64,7 @@ def test_what_would_take_too_long_is_not_compiled(monkeypatch):
 def test_what_grows_with_the_square_of_the_length_is_foreseen(monkeypatch):
     monkeypatch.setattr(models, "_PROBE", 4)
     monkeypatch.setattr(models, "compiled_in", lambda given: pytest.fail("it was compiled"))
-    options = ScalingBenchmark(architectures=("lrcssm",), width=5, state=4, depth=1, limit=15.0)
+    options = ScalingBenchmark(architectures=("lrcssm",), hidden_dim=5, state_dim=4, num_blocks=1, limit=15.0)
     row, thunk = models._prepare("lrcssm", 64, options, [(16, 1e3), (32, 4e3)])
     assert row["note"] == "not measured, at least 16 s a step; raise --limit to have it" and thunk is None
 
@@ -81,7 +81,7 @@ def test_slopes_and_verdicts():
 
 
 def test_every_architecture_can_be_measured():
-    options = ModelsBenchmark(width=6, state=4, depth=2)
+    options = ModelsBenchmark(hidden_dim=6, state_dim=4, num_blocks=2)
     for name in (*ARCHITECTURES, "released"):
         assert models.configuration(name, options).cell == (ARCHITECTURES.get(name) or ARCHITECTURES["lrcssm"])["cell"]
     assert step.too_large(None) is None and "it needs" in str(step.too_large(1e12))
@@ -105,7 +105,7 @@ def test_a_picture_of_another_kind(capsys):
 def test_published_sizes(capsys):
     options = ModelsBenchmark(published="EthanolConcentration")
     config = models.configuration("s5", options)
-    assert (config.width, config.state, config.depth, config.input_dim, config.output_dim) == (16, 16, 6, 3, 4)
+    assert (config.hidden_dim, config.state_dim, config.num_blocks, config.input_dim, config.output_dim) == (16, 16, 6, 3, 4)
     assert models._batch("s5", options) == 32 and models._batch("lrcssm", options) == 4
     assert cli.main(["benchmark", "models", "--published", "SCP3"]) != 0
     assert "--published got 'SCP3'; give one of Heartbeat, " in capsys.readouterr().err

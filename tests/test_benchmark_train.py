@@ -12,8 +12,8 @@ from lrcssm import SequenceModel, cli
 from lrcssm.benchmark import TrainBenchmark, step, train
 from lrcssm.training.step import train_step
 
-TINY = train.Configuration(length=6, channels=3, classes=2, width=5, state=4, depth=1)
-EQUAL = TINY._replace(state=5, depth=2)
+TINY = train.Configuration(length=6, channels=3, classes=2, hidden_dim=5, state_dim=4, num_blocks=1)
+EQUAL = TINY._replace(state_dim=5, num_blocks=2)
 ROW = {
     "configuration", "batch", *train.Configuration._fields, "parameters", "gflop", "note", "compile_s", "memory_mb",
     "step", "sum", "matmuls", "to_matmuls", "to_sum", "matmul_gflops",

@@ -143,7 +143,7 @@ def test_brackets_of_the_field():
 def test_padding_changes_nothing(name):
     """Nor do steps that are missing in the middle; and the gradient is that of finite differences."""
     config = ModelConfig(
-        input_dim=3, output_dim=2, cell=name, state=5, depth=1, encoder="none", layout="bare", pool="last",
+        input_dim=3, output_dim=2, cell=name, state_dim=5, num_blocks=1, encoder="none", layout="bare", pool="last",
         cell_options=OPTIONS[name] | {"vf_depth": 1, "vf_width": 6, "lip2": 0.1},
     )  # fmt: skip
     model = eqx.filter_jit(SequenceModel)(config, jax.random.key(0))
@@ -234,7 +234,7 @@ def accuracy_after(steps, layer=None, **fields):
     """Of unseen cases, after some steps of training, as a user has it."""
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
         config = ModelConfig(
-            **({"input_dim": 2, "output_dim": 2, "depth": 1, "encoder": "none", "layout": "bare"} | fields)
+            **({"input_dim": 2, "output_dim": 2, "num_blocks": 1, "encoder": "none", "layout": "bare"} | fields)
         )
         model = SequenceModel(config, jax.random.key(0)).with_statistics(*bumps(0).statistics())
         if layer is not None:
@@ -248,9 +248,9 @@ def accuracy_after(steps, layer=None, **fields):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_learns_an_order(name):
     options = {"solver_steps": 16, "vf_depth": 1, "vf_width": 16}
-    assert accuracy_after(400, cell=name, state=8, pool="last", cell_options=options) >= 0.95
+    assert accuracy_after(400, cell=name, state_dim=8, pool="last", cell_options=options) >= 0.95
 
 
 @pytest.mark.slow
 def test_each_step_alone_does_not_tell_the_order():
-    assert accuracy_after(400, EachStep(16), encoder="mlp", width=16, state=16) <= 0.65
+    assert accuracy_after(400, EachStep(16), encoder="mlp", hidden_dim=16, state_dim=16) <= 0.65

@@ -127,7 +127,7 @@ def test_nothing_to_go_on_from(tmp_path):
     ("change", "says"),
     [
         ({"config": Config(steps=13, batch=8, check_every=3)}, "training is steps=12, not 13"),
-        ({"model": "other"}, "model is width=8, not 4"),
+        ({"model": "other"}, "model is hidden_dim=8, not 4"),
         ({"data": "other"}, "training data"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_foreign_checkpoint_is_refused(tmp_path, change, says):
         run(path, stop_at=6)
     with pytest.raises(CheckpointError, match=says):
         fit(
-            make(width=4, state=8, dropout=0.2) if "model" in change else model(),
+            make(hidden_dim=4, state_dim=8, dropout=0.2) if "model" in change else model(),
             waves(seed=5) if "data" in change else waves(),
             waves(seed=1),
             change.get("config", CONFIG),
@@ -191,8 +191,8 @@ def test_300_damaged_checkpoints(tmp_path):
 def test_20_kills(tmp_path):
     """kill -9 at random moments of a run of the command line: the resumed run ends bit-identical."""
     command = [
-        pathlib.Path(sys.executable).with_name("lrcssm"), "train", "digits", "--steps", "300", "--width", "8", "--state", "8",
-        "--depth", "1", "--patch", "8", "--check-every", "10", "--quiet",
+        pathlib.Path(sys.executable).with_name("lrcssm"), "train", "digits", "--steps", "300", "--hidden-dim", "8", "--state", "8",
+        "--num-blocks", "1", "--patch", "8", "--check-every", "10", "--quiet",
     ]  # fmt: skip
     subprocess.run([*command, "--out", tmp_path / "whole"], check=True)
     rng, kills = random.Random(1), 0

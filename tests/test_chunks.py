@@ -13,7 +13,7 @@ from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, SolveE
 from lrcssm.models import chunks, recompute, trainable
 from lrcssm.training import TrainingConfig, make_mesh
 
-SMALL = {"input_dim": 3, "output_dim": 2, "width": 6, "state": 4, "depth": 2, "cell": "GRU"}
+SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 6, "state_dim": 4, "num_blocks": 2, "cell": "GRU"}
 VARIANTS = {
     "mean": {},
     "released": {"layout": "released", "mixer": "mlp", "pool": "logits", "cell": "LRC"},
@@ -94,7 +94,7 @@ def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch, kind):
     fields = {"bidirectional": {"bidirectional": True}, "norm": {"norm": "batch"}, "Hyena": {"cell": "Hyena"}}.get(
         kind, {}
     )
-    model = SequenceModel(ModelConfig(**(SMALL | fields | {"depth": 4, "dropout": 0.3})), jax.random.key(0))
+    model = SequenceModel(ModelConfig(**(SMALL | fields | {"num_blocks": 4, "dropout": 0.3})), jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (3000, 2, 3), jnp.float64)
     solver = Sharded(make_mesh(1, 2)) if kind == "sharded" else Sequential()
 
@@ -118,8 +118,8 @@ def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch, kind):
 
 def test_blocks_that_differ_are_not_a_loop():
     make = lambda **fields: SequenceModel(ModelConfig(**(SMALL | fields)), jax.random.key(0)).blocks
-    assert recompute.alike(make(), 6) and recompute.alike(make(state=6, layout="bare"), 6)
-    assert not recompute.alike(make(layout="bare"), 6) and not recompute.alike((*make(), *make(state=5)), 6)
+    assert recompute.alike(make(), 6) and recompute.alike(make(state_dim=6, layout="bare"), 6)
+    assert not recompute.alike(make(layout="bare"), 6) and not recompute.alike((*make(), *make(state_dim=5)), 6)
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def test_info(capsys):
 
 
 def test_info_about_a_model(tmp_path, capsys):
-    config = lrcssm.ModelConfig(input_dim=2, output_dim=3, width=4, state=4, depth=1, bidirectional=True)
+    config = lrcssm.ModelConfig(input_dim=2, output_dim=3, hidden_dim=4, state_dim=4, num_blocks=1, bidirectional=True)
     model = lrcssm.SequenceModel(config, jax.random.key(0))
     known = {"classes": ["a", "b", "c"], "channel_names": ["left", "right"], "unit": 0.25, "missing": "mask"}
     lrcssm.save(tmp_path / "model", model, metadata=known)

@@ -99,7 +99,7 @@ def test_jacobians_may_overflow_where_no_state_does():
 
 
 def test_layers_of_many_states_have_any_batch_axes():
-    model = SequenceModel(ModelConfig(**(SMALL | {"depth": 1}), cell="S6"), jax.random.key(0))
+    model = SequenceModel(ModelConfig(**(SMALL | {"num_blocks": 1}), cell="S6"), jax.random.key(0))
     inputs = normal(np.random.default_rng(1), (7, 2, 3, 2), jnp.float64)
     many = lambda inputs: model(inputs, solver=Sharded(make_mesh(2, 1)))[0]
     whole = model(inputs)[0]
@@ -142,7 +142,7 @@ def gathered_in_loops(program: str) -> int:
     return total
 
 
-SMALL = {"input_dim": 2, "output_dim": 2, "width": 6, "state": 4, "depth": 2}
+SMALL = {"input_dim": 2, "output_dim": 2, "hidden_dim": 6, "state_dim": 4, "num_blocks": 2}
 
 
 def some_cases():
@@ -216,7 +216,7 @@ from lrcssm.data import Cases
 from lrcssm.training import TrainingConfig, fit, make_mesh
 rng = np.random.default_rng(0)
 cases = Cases.of([rng.normal(size=(50 + 7 * (i % 3), 2)) for i in range(40)], targets=np.arange(40) % 2)
-config = lrcssm.ModelConfig(input_dim=2, output_dim=2, width=8, state=8, depth=2, **json.loads(sys.argv[1]))
+config = lrcssm.ModelConfig(input_dim=2, output_dim=2, hidden_dim=8, state_dim=8, num_blocks=2, **json.loads(sys.argv[1]))
 model = lrcssm.SequenceModel(config, jax.random.key(0)).with_statistics(*cases.statistics())
 training = TrainingConfig(steps=50, batch=6, check_every=25)
 one, many = fit(model, cases, cases, training), fit(model, cases, cases, training, mesh=make_mesh(2, 4))
@@ -246,7 +246,7 @@ def test_eight_devices_fifty_steps(fields):
 
 def start(folder, *more, port, process, processes=2, slurm=False):
     command = [
-        sys.executable, "-m", "lrcssm", "train", "digits", "--patch", "8", "--width", "8", "--state", "8", "--depth", "1",
+        sys.executable, "-m", "lrcssm", "train", "digits", "--patch", "8", "--hidden-dim", "8", "--state", "8", "--num-blocks", "1",
         "--batch", "8", "--check-every", "5", "--out", str(folder), *more,
     ]  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}

@@ -119,16 +119,16 @@ def test_parameters_that_are_none(kind):
 class Own(LrcSSMRegressor):
     """An estimator of a user, with an argument that it cannot do without."""
 
-    def __init__(self, unit, *, width=64):
+    def __init__(self, unit, *, hidden_dim=64):
         super().__init__(width=width)
         self.unit = unit
 
 
 def test_own_estimators_have_own_parameters():
-    for same in (Own("m", width=5), clone(Own("m", width=5)), pickle.loads(pickle.dumps(Own("m", width=5)))):
-        assert same.get_params() == {"unit": "m", "width": 5}
-    with pytest.raises(TypeError, match="Own got depth=3, but has no such parameter"):
-        Own("m", depth=3)
+    for same in (Own("m", hidden_dim=5), clone(Own("m", hidden_dim=5)), pickle.loads(pickle.dumps(Own("m", hidden_dim=5)))):
+        assert same.get_params() == {"unit": "m", "hidden_dim": 5}
+    with pytest.raises(TypeError, match="Own got num_blocks=3, but has no such parameter"):
+        Own("m", num_blocks=3)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'unit'"):
         Own()
 

@@ -21,7 +21,7 @@ import lrcssm
 from lrcssm import LrcSSMClassifier, LrcSSMRegressor
 from lrcssm.estimators.parameters import automatic_patch, model_config
 
-TINY = {"width": 8, "state": 8, "depth": 1, "batch": 8, "bidirectional": False, "random_state": 0}
+TINY = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 8, "bidirectional": False, "random_state": 0}
 FEW = TINY | {"steps": 4, "check_every": 2, "validation_fraction": 0.0}
 # Enough for the checks that ask for some skill.
 CHECKED = TINY | {"patch": 10, "steps": 100, "learning_rate": 2e-2, "dropout": 0.0, "validation_fraction": 0.0}
@@ -180,8 +180,8 @@ def test_a_fit_that_goes_on(fitted):
     model.fit(X, y)
     assert not np.array_equal(model.model_.head.weight, before)
     assert not np.array_equal(model.model_.head.weight, anew.model_.head.weight)
-    with pytest.raises(ValueError, match="goes on from a model with width=8, but now it is 9"):
-        copy.copy(model).set_params(width=9).fit(X, y)
+    with pytest.raises(ValueError, match="goes on from a model with hidden_dim=8, but now it is 9"):
+        copy.copy(model).set_params(hidden_dim=9).fit(X, y)
     with pytest.raises(ValueError, match="goes on from a model of"):
         copy.copy(model).fit(X, np.arange(len(X)) % 3)
 
@@ -310,11 +310,11 @@ def test_what_is_set_by_hand_goes_before_the_architecture():
     config = made(architecture="s5", cell="LRC", layout="plain", bidirectional=True, pool="mean-max-std")
     assert (config.cell, config.layout, config.norm, config.encoder) == ("LRC", "plain", "layer", "linear")
     assert config.bidirectional and config.pool == "mean-max-std"
-    assert made(architecture="ncde", patch="auto", depth=2).patch == 10
+    assert made(architecture="ncde", patch="auto", num_blocks=2).patch == 10
     assert made(architecture="ncde", layout="plain").encoder == "mlp"
     s5 = made(architecture="s5")
     assert (s5.cell, s5.layout, s5.norm, s5.bidirectional, s5.pool) == ("S5", "pre-norm", "batch", False, "mean")
-    assert made(cell="LRC", depth=2, layout="plain", patch="auto", dropout=0.1, bidirectional=True) == made()
+    assert made(cell="LRC", num_blocks=2, layout="plain", patch="auto", dropout=0.1, bidirectional=True) == made()
     assert dict(made(architecture="linoss-im", cell="LRC").cell_options) == dict(made().cell_options)
     assert dict(made(architecture="linoss-imex", cell_options={}).cell_options) == {"discretisation": "imex"}
     assert clone(LrcSSMRegressor(architecture="s5", layout="plain")).get_params()["layout"] == "plain"

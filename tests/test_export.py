@@ -20,7 +20,7 @@ from lrcssm.export.programs import OneArray, examples, largest_difference, progr
 from lrcssm.export.real import without_complex
 from lrcssm.export.stablehlo import arguments
 
-SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
+SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 6, "num_blocks": 2}
 VARIANTS = {
     "patch": {"patch": 4, "differences": True},
     "case": {"bidirectional": True, "standardise": "case"},
@@ -104,7 +104,7 @@ def test_complex_numbers_without_a_rule_say_so():
 
 @pytest.mark.slow
 def test_a_step_begins_anew_where_it_is_told_to():
-    model = make(depth=1)
+    model = make(num_blocks=1)
     made = program(model, "step")
     given = next(examples(model, made, 1))
     run = jax.jit(made.function)
@@ -117,7 +117,7 @@ def test_a_step_begins_anew_where_it_is_told_to():
 
 
 def test_length_and_batch_are_free():
-    model = make(depth=1)
+    model = make(num_blocks=1)
     made = program(model, "sequence", timed=True)
     exported = export.export(jax.jit(made.function))(*arguments(made))
     assert str(exported.in_avals[0].shape) == "(t, b, 3)"
@@ -128,7 +128,7 @@ def test_length_and_batch_are_free():
 def test_stablehlo(tmp_path, what, capsys):
     """By the command; what it wrote runs in a process that does not know this package."""
     pytest.importorskip("flatbuffers")
-    model = make(depth=1)
+    model = make(num_blocks=1)
     lrcssm.save(tmp_path / "model.lrcssm", model)
     path = tmp_path / "program"
     words = ["export", str(tmp_path / "model.lrcssm"), "--out", str(path), "--what", what, "--json"]
@@ -167,7 +167,7 @@ def test_stablehlo_at_many_lengths(tmp_path):
     pytest.importorskip("flatbuffers")
     from lrcssm.export import to_stablehlo
 
-    assert to_stablehlo(tmp_path / "program", make(depth=1), checks=100) < 1e-5
+    assert to_stablehlo(tmp_path / "program", make(num_blocks=1), checks=100) < 1e-5
 
 
 def test_what_has_no_free_length_says_so(tmp_path):
@@ -175,7 +175,7 @@ def test_what_has_no_free_length_says_so(tmp_path):
     from lrcssm.export import to_stablehlo
 
     with pytest.raises(ExportError, match="cannot be exported with a free length"):
-        to_stablehlo(tmp_path / "program", make(cell="Hyena", depth=1))
+        to_stablehlo(tmp_path / "program", make(cell="Hyena", num_blocks=1))
     assert not (tmp_path / "program").exists()
 
 
@@ -185,15 +185,15 @@ def test_nothing_is_written_that_differs(tmp_path, monkeypatch):
 
     monkeypatch.setattr(stablehlo, "largest_difference", lambda *_, **__: 1.0)
     with pytest.raises(ExportError, match="nothing was written"):
-        stablehlo.to_stablehlo(tmp_path / "program", make(depth=1))
+        stablehlo.to_stablehlo(tmp_path / "program", make(num_blocks=1))
     assert not list(tmp_path.iterdir())
 
 
 def test_mistakes(tmp_path, capsys):
-    lrcssm.save(tmp_path / "model", make(depth=1))
+    lrcssm.save(tmp_path / "model", make(num_blocks=1))
     assert cli.main(["export", str(tmp_path / "model"), "--out", str(tmp_path / "no" / "file")]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
-    lrcssm.save(tmp_path / "timed", make(depth=1), metadata={"unit": 2.0})
+    lrcssm.save(tmp_path / "timed", make(num_blocks=1), metadata={"unit": 2.0})
     assert cli.main(["export", str(tmp_path / "timed"), "--out", str(tmp_path / "program")]) == 2
     assert "give --timed" in capsys.readouterr().err
     if importlib.util.find_spec("onnx") is None:

@@ -17,7 +17,7 @@ from lrcssm.files import read_arrays, write_arrays
 
 
 def make(**changes):
-    fields = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2} | changes
+    fields = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 6, "num_blocks": 2} | changes
     return SequenceModel(ModelConfig(**fields), jax.random.key(0))
 
 
@@ -67,7 +67,7 @@ def test_an_interrupted_write_leaves_the_old_file(good, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(KeyboardInterrupt):
-        save(path, make(width=16))
+        save(path, make(hidden_dim=16))
     assert path.read_bytes() == good and os.listdir(tmp_path) == ["model"]
 
 
@@ -112,7 +112,7 @@ def damaged(good, rng):
     yield with_header(lambda h: h.update(kind="checkpoint"))
     yield with_header(lambda h: h.update(config={}))
     yield with_header(lambda h: h.update(config=[1]))
-    yield with_header(lambda h: h["config"].update(width=10**9))
+    yield with_header(lambda h: h["config"].update(hidden_dim=10**9))
     yield with_header(lambda h: h["config"].update(cell="os.system"))
     yield with_header(lambda h: h["config"].update(cell_options={"units": 3}))
     yield with_header(lambda h: h.update(arrays=None))

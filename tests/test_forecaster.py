@@ -14,7 +14,7 @@ from lrcssm import LrcSSMForecaster
 from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive, usable, window_of
 
 TINY = {
-    "width": 8, "state": 8, "depth": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "random_state": 0,
+    "hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "random_state": 0,
 }  # fmt: skip
 
 # predict takes a series and gives what comes after it: one row for each step ahead, not for each row of X.

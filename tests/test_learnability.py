@@ -16,7 +16,7 @@ from lrcssm.models.time import Outcome, TimeLayer, options_of
 from lrcssm.training import TrainingConfig, evaluate, fit
 
 STEPS = 64
-SMALL = {"input_dim": 2, "output_dim": 2, "width": 16, "state": 16, "depth": 1}
+SMALL = {"input_dim": 2, "output_dim": 2, "hidden_dim": 16, "state_dim": 16, "num_blocks": 1}
 # What an architecture may set itself. A mean alone is a slow start: what tells the classes apart is of second order.
 DEFAULTS = {"cell": "LRC", "pool": "mean-max-std"}
 FEWER = {"solver_steps": 32}  # options that make a layer cheaper, where it has them

@@ -13,7 +13,7 @@ from lrcssm.models import budget, chunks, trainable
 from lrcssm.models.budget import Way, as_bytes, choose_way, in_words, training_bytes
 from lrcssm.training import TrainingConfig, make_mesh
 
-SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 8, "depth": 2, "cell": "GRU", "layout": "plain"}
+SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 8, "num_blocks": 2, "cell": "GRU", "layout": "plain"}
 RELEASED = {"layout": "released", "mixer": "mlp", "pool": "logits", "cell": "LRC"}
 MODELS = {
     "GRU": {},
@@ -22,8 +22,8 @@ MODELS = {
     "S5, pre-norm": {"cell": "S5", "layout": "pre-norm"},
     "LRC, bidirectional": {"cell": "LRC", "bidirectional": True, "pool": "mean-max-std"},
     "S5, batch norm": {"cell": "S5", "layout": "pre-norm", "norm": "batch"},
-    "LRC, wide": {"cell": "LRC", "width": 64, "state": 16, "depth": 4},
-    "LRC, many states": RELEASED | {"width": 16, "state": 64, "depth": 4},
+    "LRC, wide": {"cell": "LRC", "hidden_dim": 64, "state_dim": 16, "num_blocks": 4},
+    "LRC, many states": RELEASED | {"hidden_dim": 16, "state_dim": 64, "num_blocks": 4},
 }
 QUICK = ("GRU",)
 
@@ -89,7 +89,7 @@ def test_gradients_are_the_same(name):
 
 
 def test_less_memory_keeps_less():
-    model, length = make(width=64, state=64), 2**16
+    model, length = make(hidden_dim=64, state_dim=64), 2**16
     ways = [chosen(model, length, memory) for memory in ("1TB", "400MB", "250MB", "150MB", "50MB")]
     assert ways[0] == Way(None, False, False)
     assert [way.states for way in ways] == [False, True, True, False, False]

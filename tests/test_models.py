@@ -13,7 +13,7 @@ from lrcssm import DEER, ModelConfig, SequenceModel, Sequential
 from lrcssm.models import ARCHITECTURES, parameter_count, released, trainable
 from lrcssm.models.features import Features
 
-SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
+SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 6, "num_blocks": 2}
 VARIANTS = {
     "default": {},
     "patch": {"patch": 4},
@@ -97,7 +97,7 @@ def test_solvers_agree_and_dropout_is_only_for_training():
 def test_architectures(name):
     model = make(**ARCHITECTURES[name])
     outputs, state = model(jnp.ones((5, 4, 3)))
-    assert outputs.shape == (4, 2) and len(state.blocks) == model.config.depth
+    assert outputs.shape == (4, 2) and len(state.blocks) == model.config.num_blocks
 
 
 @pytest.mark.parametrize(
@@ -164,16 +164,16 @@ def test_json_and_back():
         config = ModelConfig(**(SMALL | changes))
         assert ModelConfig.from_json(config.to_json()) == config
         hash(config)
-    assert config.replace(width=9).width == 9
+    assert config.replace(hidden_dim=9).width == 9
     with pytest.raises(dataclasses.FrozenInstanceError):
-        config.width = 3  # pyright: ignore[reportAttributeAccessIssue]
+        config.hidden_dim = 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_mistakes_are_explained():
     for text, changes in {
         "cell='LRCC'; give one of LRC": {"cell": "LRCC"},
         "dropout=1.0": {"dropout": 1.0},
-        "width=0; give a whole number": {"width": 0},
+        "hidden_dim=0; give a whole number": {"hidden_dim": 0},
         "each step has its own output": {"task": "per-step", "pool": "last"},
         "give patch=1": {"task": "per-step", "patch": 2},
     }.items():

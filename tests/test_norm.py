@@ -36,7 +36,7 @@ def test_statistics_of_valid_steps():
 
 @pytest.mark.slow
 def test_training_keeps_the_averages_and_does_not_learn_them():
-    config = ModelConfig(input_dim=2, output_dim=2, width=5, state=4, depth=2, cell="GRU", norm="batch")
+    config = ModelConfig(input_dim=2, output_dim=2, hidden_dim=5, state_dim=4, num_blocks=2, cell="GRU", norm="batch")
     model = SequenceModel(config, jax.random.key(0))
     with jax.numpy_dtype_promotion("standard"):
         knobs = TrainingConfig(weight_decay=0.1).knobs()

@@ -28,14 +28,14 @@ def test_every_published_configuration_is_valid(architecture):
 def test_some_of_them():
     """As they are printed in the works that published them."""
     model, training = published("s5", "EthanolConcentration")
-    assert (training["learning_rate"], model["width"], model["state"], model["depth"]) == (1e-3, 16, 16, 6)
+    assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (1e-3, 16, 16, 6)
     assert model["cell_options"] == {"blocks": 2} and model["time"] and model["dropout"] == 0.05
     model, training = published("mamba", "EigenWorms")
-    assert (training["learning_rate"], model["width"], model["state"], model["depth"]) == (1e-3, 16, 64, 6)
+    assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (1e-3, 16, 64, 6)
     assert model["cell_options"] == {"conv": 2, "expand": 1} and training["batch"] == 32
     assert published("linoss-im", "Worms").training["batch"] == 4
     model, training = published("log-ncde", "SCP1")
-    assert model["cell_options"] == {"vf_depth": 3, "vf_width": 64, "depth": 2, "step": 12, "lip2": 1e-3}
+    assert model["cell_options"] == {"vf_depth": 3, "vf_width": 64, "num_blocks": 2, "step": 12, "lip2": 1e-3}
     assert (model["state"], model["time"], training["check_every"]) == (128, False, 100)
     model, training = published("rformer", "SCP1")
     assert training["steps"] == 20 * 20 and model["signature"]["windows"] == 100
@@ -70,7 +70,7 @@ def test_presets(worms):
     assert (model.layout, model.width, training.learning_rate, training.seed) == ("released", 64, 1e-4, 1)
     model, _ = made("released", cell="GRU")
     assert model.cell_options == () and model.layout == "released"
-    model, training = made("default", architecture="linoss-imex", depth=3, pool="last")
+    model, training = made("default", architecture="linoss-imex", num_blocks=3, pool="last")
     assert (model.cell, dict(model.cell_options)) == ("LinOSS", {"discretisation": "imex"})
     assert (model.norm, model.depth, model.pool, training.steps) == ("batch", 3, "last", 1000)
     other = dataclasses.replace(worms, name="mine")

@@ -52,7 +52,7 @@ def test_numbers_come_back(suffix, tmp_path):
     np.testing.assert_array_equal(found.targets, targets)
 
 
-finite = st.floats(width=32, allow_nan=True, allow_infinity=False)
+finite = st.floats(hidden_dim=32, allow_nan=True, allow_infinity=False)
 
 
 @hypothesis.settings(max_examples=40)

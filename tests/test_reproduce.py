@@ -224,7 +224,7 @@ def test_a_heart_rate_for_every_128th_step(rates):
     np.testing.assert_array_equal(np.flatnonzero(~np.isnan(test.targets[0])), [127, 255, 383])
     wanted = rates.targets[:5]
     np.testing.assert_allclose(train.statistics()[3:], [[wanted.mean()], [wanted.std()]], rtol=1e-5)
-    config = jobs.ModelConfig.from_json(json.dumps(job.model | {"width": 3, "state": 4, "depth": 1}))
+    config = jobs.ModelConfig.from_json(json.dumps(job.model | {"hidden_dim": 3, "state_dim": 4, "num_blocks": 1}))
     model = jobs.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
     outputs = np.stack(predict(model, test))[:, 127::128, 0]
     errors = (outputs - rates.targets[7:]) ** 2
@@ -249,9 +249,9 @@ def test_our_block_around_the_published_sizes():
     job = jobs.make_job(TABLES["table1"], "LrcSSM (our block)", "Ethanol", 2345, "published", {}, "auto")
     assert not job.quirks and job.model is not None
     wanted = {
-        "width": 128,
+        "hidden_dim": 128,
         "state": 16,
-        "depth": 2,
+        "num_blocks": 2,
         "layout": "plain",
         "patch": 1,
         "bidirectional": False,

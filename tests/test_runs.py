@@ -19,7 +19,7 @@ from lrcssm.runs import ModelOptions, TrainingOptions
 from lrcssm.runs.intervals import bootstrap, wilson
 from lrcssm.runs.presets import configure, parse_options
 
-SMALL = ["--width", "8", "--state", "8", "--depth", "1", "--check-every", "10", "--steps", "20", "--pool", "mean"]
+SMALL = ["--hidden-dim", "8", "--state", "8", "--num-blocks", "1", "--check-every", "10", "--steps", "20", "--pool", "mean"]
 FILES = {
     "run.json",
     "history.jsonl",
@@ -130,7 +130,7 @@ def test_resume_of_a_finished_run_changes_nothing(digits, capsys):
 
 
 TINY = [
-    "--width", "4", "--state", "4", "--depth", "1", "--patch", "1", "--pool", "mean", "--steps", "2", "--batch", "4", "--quiet",
+    "--hidden-dim", "4", "--state", "4", "--num-blocks", "1", "--patch", "1", "--pool", "mean", "--steps", "2", "--batch", "4", "--quiet",
 ]  # fmt: skip
 
 
@@ -287,7 +287,7 @@ def test_presets():
     config, training = configure("default", data, ModelOptions(include_time="yes"), TrainingOptions(steps=5), 3)
     assert config.time and config.output_dim == 10 and training.steps == 5 and training.seed == 3
     config, training = configure("released", data, ModelOptions(), TrainingOptions(), 0)
-    assert (config.width, config.state, config.depth) == (64, 64, 6) and training.batch == 4 and training.ema == 0
+    assert (config.hidden_dim, config.state_dim, config.num_blocks) == (64, 64, 6) and training.batch == 4 and training.ema == 0
     assert parse_options(("rho=0.9", "init=spread", "nonnegative=true")) == {
         "rho": 0.9,
         "init": "spread",

@@ -13,7 +13,7 @@ from lrcssm import FileError, ModelConfig, SequenceModel, cells
 from lrcssm.models import ARCHITECTURES, Stream
 from lrcssm.models.step import start
 
-SMALL = {"input_dim": 3, "output_dim": 2, "width": 8, "state": 6, "depth": 2}
+SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 6, "num_blocks": 2}
 # What is remembered besides the states of the blocks.
 VARIANTS = {
     "mean": {"norm": "batch"},
@@ -98,7 +98,7 @@ def test_every_head(name, timed):
 
 
 def test_a_step_is_the_same_under_vmap_and_without_a_state():
-    model = make(differences=True, depth=1)
+    model = make(differences=True, num_blocks=1)
     inputs = numbers(4, 5, 3)
     step = eqx.filter_jit(model.step)
     outputs, state = step(inputs[0])
@@ -119,7 +119,7 @@ def test_who_must_see_everything_says_so(reason):
 
 @pytest.fixture(scope="module")
 def classifier():
-    return make(patch=2, depth=1, differences=True)
+    return make(patch=2, num_blocks=1, differences=True)
 
 
 def test_a_stream_gives_what_steps_give(classifier, tmp_path):
@@ -157,7 +157,7 @@ def test_files_of_others_are_refused(classifier, tmp_path):
     stream = classifier.stream()
     stream.save(tmp_path / "state")
     with pytest.raises(FileError, match="another model"):
-        make(patch=2, depth=1).stream().restore(tmp_path / "state")
+        make(patch=2, num_blocks=1).stream().restore(tmp_path / "state")
     with pytest.raises(FileError, match="holds None streams"):
         classifier.stream(3).restore(tmp_path / "state")
     (tmp_path / "state").write_bytes((tmp_path / "state").read_bytes()[:-1])
@@ -226,7 +226,7 @@ def test_no_stream_sees_another(classifier, together, moves, seed):
 
 
 def test_a_thousand_streams_of_different_lengths():
-    model = make(depth=1, encoder="linear", layout="plain", mixer="none")
+    model = make(num_blocks=1, encoder="linear", layout="plain", mixer="none")
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 13, 1000)
     inputs = rng.normal(size=(12, 1000, 3))

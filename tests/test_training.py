@@ -23,7 +23,7 @@ def as_a_user_has_it():
 
 
 def make(**changes):
-    fields = {"input_dim": 1, "output_dim": 2, "width": 8, "state": 8, "depth": 1, "differences": True}
+    fields = {"input_dim": 1, "output_dim": 2, "hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "differences": True}
     fields |= {"cell_options": {"init": "spread", "max_time": 50}, "pool": "mean-max-std"} | changes
     return SequenceModel(ModelConfig(**fields), jax.random.key(0))
 
@@ -114,7 +114,7 @@ def test_digits_reach_96_percent():
     cases, split = digits()
     train, validation, test = (cases.take(part) for part in split)
     model = make(
-        output_dim=10, width=64, state=64, depth=2, patch=8, dropout=0.2, bidirectional=True, pool="mean-max-std",
+        output_dim=10, hidden_dim=64, state_dim=64, num_blocks=2, patch=8, dropout=0.2, bidirectional=True, pool="mean-max-std",
         cell_options={"init": "spread", "max_time": 8},
     ).with_statistics(*train.statistics())  # fmt: skip
     config = TrainingConfig(steps=1000, batch=32, check_every=100, learning_rate=5e-3, label_smoothing=0.1)
@@ -125,7 +125,7 @@ def test_digits_reach_96_percent():
 def test_iterations_of_each_layer():
     """Those of the solves that the first step does."""
     cases = waves(count=4, lengths=(20,))
-    model = make(depth=2, width=4, state=3)
+    model = make(num_blocks=2, hidden_dim=4, state_dim=3)
     (epoch,) = fit(model, cases, None, TrainingConfig(steps=1, batch=4), solver=DEER()).history
     order = arrange(cases, 4, np.random.default_rng((0, 0)))[0]
     inputs = jnp.asarray(cases.batch(*order, 4).inputs)

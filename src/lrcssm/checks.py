@@ -19,6 +19,7 @@ from .engine.arguments import Arguments, prepare
 from .engine.recurrence import previous
 from .engine.solve import solve_prepared
 from .engine.system import update
+from .errors import InvalidType, InvalidValue
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +85,7 @@ def check_structure(
     A `StructureReport`: print it, or use it as a condition.
     """
     if not hasattr(cell, "input_dim") or not hasattr(cell, "structure"):
-        raise TypeError(f"check_structure got a {type(cell).__name__}; give a cell that has input_dim and structure.")
+        raise InvalidType(f"check_structure got a {type(cell).__name__}; give a cell that has input_dim and structure.")
     keys = jax.random.split(jax.random.key(0) if key is None else key)
     one = cell.initial_state()
     if state is None:
@@ -97,7 +98,7 @@ def check_structure(
     inputs = scale * jax.random.normal(keys[1], (len(state), cell.input_dim), kind)
     report = _compare(cell, state, cell.drive(inputs), 1.0)
     if report is None:
-        raise ValueError(
+        raise InvalidValue(
             f"check_structure got a {type(cell).__name__} whose Jacobian is not finite at some of {len(state)} states; give "
             "states that the cell can be in as state=, or a smaller scale."
         )

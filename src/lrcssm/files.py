@@ -1,4 +1,4 @@
-"""Models in files: a JSON header and raw arrays, no pickle.
+"""Named arrays in files: a JSON header and raw numbers, no pickle.
 
     8 bytes   LRCSSM and two zero bytes
     8 bytes   the header's length, little-endian
@@ -20,12 +20,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .models import ModelConfig, SequenceModel
+from .errors import FileError as FileError, InvalidType, MissingFile
 
 FORMAT = 1
 _MAGIC = b"LRCSSM\x00\x00"
@@ -33,75 +31,6 @@ _DTYPES = {
     "float32", "float64", "float16", "complex64", "complex128", "int32", "int64", "uint8", "uint32", "uint64", "bool",
 }  # fmt: skip
 _LONGEST_HEADER = 16 * 2**20
-
-
-class FileError(ValueError):
-    """A file that is not what it should be; its text says what, and which file."""
-
-
-def save(path: str | os.PathLike[str], model: SequenceModel, *, metadata: Mapping[str, Any] | None = None) -> None:
-    """Writes a model to one file.
-
-    ```python
-    import jax, lrcssm, tempfile, pathlib
-
-    model = lrcssm.SequenceModel(lrcssm.ModelConfig(input_dim=2, output_dim=2, width=8), jax.random.key(0))
-    path = pathlib.Path(tempfile.mkdtemp()) / "model.lrcssm"
-    lrcssm.save(path, model)
-    same = lrcssm.load(path)
-    ```
-
-    **Arguments:**
-
-    - `path`: where to; a file that is there is replaced, at once or not at all.
-    - `model`: a `SequenceModel`.
-    - `metadata`: more for the header, anything that JSON can hold, e.g. the names of the classes.
-    """
-    arrays = named_leaves(model)
-    header = {"kind": "model", "config": json.loads(model.config.to_json()), "metadata": dict(metadata or {})}
-    write_arrays(path, header, {name: np.asarray(array) for name, array in arrays.items()})
-
-
-def load(path: str | os.PathLike[str]) -> SequenceModel:
-    """Reads a model that `save` wrote.
-
-    **Arguments:**
-
-    - `path`: the file.
-
-    **Returns:**
-
-    The model, with the parameters as they were, in their dtype.
-    """
-    return load_with_metadata(path)[0]
-
-
-def load_with_metadata(path: str | os.PathLike[str]) -> tuple[SequenceModel, dict[str, Any]]:
-    """A model, and the `metadata` that was given to `save`."""
-    header, arrays = read_arrays(path, kind="model")
-    metadata = header.get("metadata")
-    if not isinstance(metadata, dict):
-        raise FileError(f"{path} does not describe a model: its metadata is not a JSON object.")
-    try:
-        config = ModelConfig.from_json(json.dumps(header["config"]))
-        skeleton = eqx.filter_eval_shape(SequenceModel, config, jax.random.key(0))
-    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise FileError(f"{path} does not describe a model: {error}") from error
-    wanted = named_leaves(skeleton)
-    if set(wanted) != set(arrays):
-        odd = sorted(set(wanted) ^ set(arrays))[0]
-        raise FileError(f"{path} does not hold the arrays of its own configuration ({odd} is missing or too much).")
-    for name, array in arrays.items():
-        if array.shape != wanted[name].shape:
-            raise FileError(f"{path} holds {name} of shape {array.shape} where {wanted[name].shape} is expected.")
-    double = any(array.dtype in (np.float64, np.complex128) for array in arrays.values())
-    if double and not jax.config.read("jax_enable_x64"):
-        raise FileError(
-            f'{path} holds a model in double precision; call jax.config.update("jax_enable_x64", True) before loading it.'
-        )
-    leaves, tree = jax.tree_util.tree_flatten_with_path(skeleton)
-    found = [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves]
-    return jax.tree.unflatten(tree, found), metadata
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
@@ -117,7 +46,7 @@ def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], arrays
     for name, array in arrays.items():
         data = np.asarray(array, order="C")
         if data.dtype.name not in _DTYPES:
-            raise TypeError(f"{name} has dtype {data.dtype}, which a file cannot hold.")
+            raise InvalidType(f"{name} has dtype {data.dtype}, which a file cannot hold.")
         raw = data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
         entries.append(
             {
@@ -142,7 +71,7 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to that takes its place when all is written, or never does."""
     target = pathlib.Path(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"{target} cannot be written: its directory does not exist.")
+        raise MissingFile(f"{target} cannot be written: its directory does not exist.")
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -164,7 +93,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
     """Reads what `write_arrays` wrote, or raises `FileError` with a sentence that says what is wrong with the file."""
     target = pathlib.Path(path)
     if not target.exists():
-        raise FileNotFoundError(f"{target} does not exist.")
+        raise MissingFile(f"{target} does not exist.")
     if not target.is_file():
         raise FileError(f"{target} is not a file.")
     size = target.stat().st_size

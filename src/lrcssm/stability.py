@@ -18,6 +18,7 @@ from .engine.jacobian import linearise
 from .engine.recurrence import previous
 from .engine.solution import Solution
 from .engine.system import update
+from .errors import InvalidType, InvalidValue
 
 
 class Certificate(NamedTuple):
@@ -85,14 +86,14 @@ def certify(
     A `Certificate`: arrays with one value per unit. Where a unit has no bound its values are infinite.
     """
     if not isinstance(cell, Cell):
-        raise TypeError(
+        raise InvalidType(
             f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell, off whose parameters bounds can be read."
         )
     shortest, longest = (dt, dt) if isinstance(dt, float | int) else dt
     if not 0 < shortest <= longest:
-        raise ValueError(f"certify got dt={dt!r}; give a positive number, or the shortest and the longest step.")
+        raise InvalidValue(f"certify got dt={dt!r}; give a positive number, or the shortest and the longest step.")
     if input_bound is not None and not input_bound >= 0:
-        raise ValueError(f"certify got input_bound={input_bound!r}; give a number that is not negative, or None.")
+        raise InvalidValue(f"certify got input_bound={input_bound!r}; give a number that is not negative, or None.")
     own = cell.initial_state()
     real = own.real.dtype
     initial = jnp.broadcast_to(jnp.abs(own if state is None else jnp.asarray(state, real)), own.shape)

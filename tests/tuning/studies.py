@@ -16,9 +16,9 @@ from lrcssm.tuning.study import Study
 SMALL = {
     "cell": "MGU",
     "mixer": "none",
-    "width": 4,
+    "hidden_dim": 4,
     "state": 4,
-    "depth": 1,
+    "num_blocks": 1,
     "pool": "mean",
     "bidirectional": "no",
     "dropout": 0.0,

@@ -28,7 +28,7 @@ def test_the_paper_s_grid():
     points = make_space("paper", (), ()).points()
     assert len(points) == 81 == len({tuple(sorted(point.items())) for point in points})
     for name, values in {
-        "learning_rate": [1e-5, 1e-4, 1e-3], "width": [16, 64, 128], "state": [16, 64, 256], "depth": [2, 4, 6],
+        "learning_rate": [1e-5, 1e-4, 1e-3], "hidden_dim": [16, 64, 128], "state_dim": [16, 64, 256], "num_blocks": [2, 4, 6],
     }.items():  # fmt: skip
         assert sorted({point[name] for point in points}) == values
     # Equal programs stand together: there are 27, and 26 changes.
@@ -36,7 +36,7 @@ def test_the_paper_s_grid():
 
 
 def test_options_hold_and_vary():
-    space = make_space("paper", ("clip=0.1,1", "state=8,9"), ("width", "depth"))
+    space = make_space("paper", ("clip=0.1,1", "state_dim=8,9"), ("hidden_dim", "num_blocks"))
     assert len(space.points()) == 12 and set(space.points()[0]) == {"state", "learning_rate", "clip"}
     assert {point["state"] for point in space.points()} == {8, 9}
     space = make_space("search", ("learning-rate=1e-4..1e-2", "include_time=yes,no"), ())
@@ -60,15 +60,15 @@ def test_options_hold_and_vary():
         ("waves.csv --study s --timeout 0", "--timeout got 0"),
         ("waves.csv --study s --vary wdith=3", "--vary got 'wdith=3'; give one of architecture, cell, width"),
         ("waves.csv --study s --vary width", "give name=value,value"),
-        ("waves.csv --study s --vary width=3,x", "--vary got 'x' for width"),
-        ("waves.csv --study s --vary width=3,3", "give each value once"),
-        ("waves.csv --study s --vary width=3..9", "a range is for a search and for numbers with a point"),
+        ("waves.csv --study s --vary hidden_dim=3,x", "--vary got 'x' for width"),
+        ("waves.csv --study s --vary hidden_dim=3,3", "give each value once"),
+        ("waves.csv --study s --vary hidden_dim=3..9", "a range is for a search and for numbers with a point"),
         ("waves.csv --study s --vary clip=1..0.1", "a range goes from one positive number to a larger one"),
         ("waves.csv --study s --space paper --vary clip=0.1..1", "a range is for a search"),
-        ("waves.csv --study s --vary width=3 --width 4", "but --width holds it"),
+        ("waves.csv --study s --vary hidden_dim=3 --hidden-dim 4", "but --hidden-dim holds it"),
         ("waves.csv --study s --vary cell=LRC,ABC", "give one of LRC"),
         ("waves.csv --study s --preset best", "--preset got 'best'"),
-        ("waves.csv --study s --split paper --width 16 --steps 0", "give a whole number of at least 1"),
+        ("waves.csv --study s --split paper --hidden-dim 16 --steps 0", "give a whole number of at least 1"),
         ("waves.csv --study s --storage sqlite:///s.db", "SQLite fails as soon as several workers write"),
         ("waves.csv --study s --storage .", "which is a folder"),
         ("waves.csv --study s --storage waves.csv", "waves.csv is not a journal of Optuna"),
@@ -240,13 +240,13 @@ def test_timeout_begins_no_other(instant, monkeypatch):
 
 
 def test_a_worker_stays_with_a_program(instant):
-    study, material = made(options(model=ModelOptions(**SMALL | {"width": None}), vary=("width=4,8", *NINE[:1])))
+    study, material = made(options(model=ModelOptions(**SMALL | {"hidden_dim": None}), vary=("hidden_dim=4,8", *NINE[:1])))
     shift, order = Shift(study, material, None, []), study.trials()
-    assert [study.settings(one)["width"] for one in shift.in_turn(list(order.values()))] == [4, 4, 4, 8, 8, 8]
+    assert [study.settings(one)["hidden_dim"] for one in shift.in_turn(list(order.values()))] == [4, 4, 4, 8, 8, 8]
     with claim(study, order[0], None):  # another has begun with the first
         first = shift.in_turn(unfinished(study.trials()))[0]
-        assert study.settings(first)["width"] == 8
+        assert study.settings(first)["hidden_dim"] == 8
         shift.one_of(unfinished(study.trials()))
     with claim(study, order[5], None):  # also if another is at the same
-        widths = [study.settings(one)["width"] for one in shift.in_turn(unfinished(study.trials()))]
+        widths = [study.settings(one)["hidden_dim"] for one in shift.in_turn(unfinished(study.trials()))]
     assert widths == [8, 8, 4, 4, 4]

@@ -3,6 +3,7 @@
 import inspect
 from typing import Any, TypeVar
 
+from ..errors import InvalidType, InvalidValue
 from .base import Cell as Cell, Envelope as Envelope
 from .dense import DenseLRC as DenseLRC, DenseLTC as DenseLTC, DenseSTC as DenseSTC
 from .gru import GRU as GRU, MGU as MGU
@@ -22,6 +23,8 @@ ALL: dict[str, type[Cell]] = {
 }
 """Every cell by its name; the tests run over it."""
 
+RESERVED: set[str] = set()
+"""Names that other layers of a model have taken."""
 REGISTERED: dict[str, type[Cell]] = {}
 """The cells that `register` added, by their names."""
 
@@ -72,25 +75,23 @@ def register(cell: _Class, *, name: str | None = None) -> _Class:
 
     The class, so that it can stand above a class as `@lrcssm.cells.register`.
     """
-    from ..models.time import LAYERS  # not above: models import cells
-
     made: Any = cell
     if not (isinstance(made, type) and issubclass(made, Cell)):
-        raise TypeError(f"register got {made!r}; give a class that is derived from lrcssm.cells.Cell.")
+        raise InvalidType(f"register got {made!r}; give a class that is derived from lrcssm.cells.Cell.")
     if inspect.isabstract(made):
         missing = " and ".join(sorted(made.__abstractmethods__))
-        raise TypeError(f"register got {made.__name__}, which does not define {missing}; see lrcssm.cells.Cell.")
+        raise InvalidType(f"register got {made.__name__}, which does not define {missing}; see lrcssm.cells.Cell.")
     _check_constructor(made)
     name = made.__name__ if name is None else name
     if not name.strip():
-        raise ValueError(f"register got name={name!r}; give a name with at least one letter.")
-    if name in ALL or name in LAYERS:
-        raise ValueError(
+        raise InvalidValue(f"register got name={name!r}; give a name with at least one letter.")
+    if name in ALL or name in RESERVED:
+        raise InvalidValue(
             f"register got {made.__name__} under the name {name!r}, which is one of ours; give another name."
         )
     known = REGISTERED.get(name, made)
     if (known.__module__, known.__qualname__) != (made.__module__, made.__qualname__):
-        raise ValueError(
+        raise InvalidValue(
             f"register got {made.__module__}.{made.__qualname__} under the name {name!r}, which "
             f"{known.__module__}.{known.__qualname__} has; give another name."
         )
@@ -106,7 +107,7 @@ def _check_constructor(cell: Any) -> None:
     except TypeError:
         right = False
     if not right:
-        raise TypeError(
+        raise InvalidType(
             f"register got {cell.__name__}, which is made by {signature}; it must be made by (input_dim, state_dim, *, key), and "
             "whatever else it takes must have a default."
         )

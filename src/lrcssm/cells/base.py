@@ -10,6 +10,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
+from ..errors import InvalidValue
+
 
 class Envelope(NamedTuple):
     """Bounds for each unit of a step of the form `x ← ρ λ x + (1 − λ) r`, for all states within `state`: a share λ of
@@ -90,7 +92,7 @@ def choose(owner: str, field: str, given: Any, options: tuple[str, ...]) -> None
     """Raises `ValueError` with one sentence if an argument is none of the options."""
     if given not in options:
         texts = [f'"{option}"' for option in options]
-        raise ValueError(f"{owner} got {field}={given!r}; give {', '.join(texts[:-1])} or {texts[-1]}.")
+        raise InvalidValue(f"{owner} got {field}={given!r}; give {', '.join(texts[:-1])} or {texts[-1]}.")
 
 
 def as_factor(dt: Any, state: Inexact[Array, "..."]) -> Any:
@@ -154,7 +156,7 @@ def spread_rates(units: int, max_time: float | int, dtype: DTypeLike) -> Float[A
     """The share `1 − exp(−1/τ)` of the state that a unit loses in a step, for time constants τ that are spread evenly
     in their logarithm from 1 to `max_time`: the quantiles of the log-uniform distribution."""
     if not max_time >= 1:
-        raise ValueError(f"max_time is {max_time!r}; give the longest time constant in steps, at least 1.")
+        raise InvalidValue(f"max_time is {max_time!r}; give the longest time constant in steps, at least 1.")
     quantiles = (np.arange(units) + 0.5) / units
     return jnp.asarray(-np.expm1(-(max_time**-quantiles)), dtype)
 

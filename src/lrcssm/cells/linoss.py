@@ -30,6 +30,7 @@ import jax.numpy as jnp
 from jax.nn import relu, sigmoid
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
+from ..errors import InvalidValue
 from .base import Cell, as_factor, choose, linear, uniform
 from .lru import real_dtype
 
@@ -86,7 +87,7 @@ class LinOSS(Cell):
     ):
         choose("LinOSS", "discretisation", discretisation, ("im", "imex", "damped"))
         if not 0 < r_min <= r_max <= 1:
-            raise ValueError(f"LinOSS got r_min={r_min!r} and r_max={r_max!r}; give 0 < r_min <= r_max <= 1.")
+            raise InvalidValue(f"LinOSS got r_min={r_min!r} and r_max={r_max!r}; give 0 < r_min <= r_max <= 1.")
         dtype = real_dtype("LinOSS", dtype)
         damped = discretisation == "damped"
         self.input_dim, self.state_dim, self.discretisation = input_dim, state_dim, discretisation

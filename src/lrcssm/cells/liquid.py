@@ -26,6 +26,7 @@ import jax.numpy as jnp
 from jax.nn import sigmoid, softplus
 from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
+from ..errors import InvalidValue
 from .base import Cell, Envelope, choose, linear, logit, signs, uniform
 from .integrators import INTEGRATORS, Integrator, advance, share_kept
 
@@ -89,23 +90,23 @@ class Liquid(Cell):
         complex_dtype = jnp.issubdtype(dtype, jnp.complexfloating)
         if rho is not None:
             if not 0 < rho < 1:
-                raise ValueError(f"{name} got rho={rho!r}; give a number between 0 and 1, e.g. 0.99.")
+                raise InvalidValue(f"{name} got rho={rho!r}; give a number between 0 and 1, e.g. 0.99.")
             if complex_dtype or complex_parameters != "none":
-                raise ValueError(
+                raise InvalidValue(
                     f"{name} got rho={rho} with complex parameters, for which there is no bound; drop one."
                 )
             if integrator is not None and integrator != _INTEGRATOR_OF[contraction]:
-                raise ValueError(
+                raise InvalidValue(
                     f'{name} got integrator="{integrator}" and contraction="{contraction}", which is the '
                     f'"{_INTEGRATOR_OF[contraction]}" integrator; drop one of them.'
                 )
         if complex_parameters != "none" and state_dependence == "none":
-            raise ValueError(
+            raise InvalidValue(
                 f'{name} got complex_parameters="{complex_parameters}" and state_dependence="none", which has no '
                 "parameters of the state; drop one of them."
             )
         if init == "spread" and complex_dtype:
-            raise ValueError(f'{name} got init="spread" and dtype={dtype}; choose complex_parameters= instead.')
+            raise InvalidValue(f'{name} got init="spread" and dtype={dtype}; choose complex_parameters= instead.')
         self.input_dim, self.state_dim, self.form = input_dim, state_dim, form
         self.state_dependence, self.nonnegative, self.rho = state_dependence, nonnegative, rho
         self.integrator = integrator or ("euler" if rho is None else _INTEGRATOR_OF[contraction])

@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Complex, DTypeLike, Float, PRNGKeyArray
 
+from ..errors import InvalidValue
 from .base import Cell, linear
 
 
@@ -28,21 +29,21 @@ def real_dtype(owner: str, dtype: DTypeLike | None) -> np.dtype:
     """The dtype of a linear cell's parameters: real, and by default JAX's own float."""
     dtype = jnp.dtype(jnp.result_type(float) if dtype is None else dtype)
     if not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"{owner} got dtype={dtype}; give that of its real parameters, e.g. float32.")
+        raise InvalidValue(f"{owner} got dtype={dtype}; give that of its real parameters, e.g. float32.")
     return dtype
 
 
 def log_uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike, low: float, high: float, owner: str):
     """The logarithms of numbers from `low` to `high` that are uniform in their logarithm."""
     if not 0 < low <= high:
-        raise ValueError(f"{owner} got dt_min={low!r} and dt_max={high!r}; give 0 < dt_min <= dt_max.")
+        raise InvalidValue(f"{owner} got dt_min={low!r} and dt_max={high!r}; give 0 < dt_min <= dt_max.")
     return jax.random.uniform(key, shape, dtype, float(np.log(low)), float(np.log(high)))
 
 
 def check_even(owner: str, state_dim: int) -> None:
     """Raises `ValueError` if states cannot be paired."""
     if state_dim < 2 or state_dim % 2:
-        raise ValueError(f"{owner} got state_dim={state_dim!r}; give an even number: states come in conjugate pairs.")
+        raise InvalidValue(f"{owner} got state_dim={state_dim!r}; give an even number: states come in conjugate pairs.")
 
 
 def as_complex(halves: Float[Array, "... two_n"]) -> Complex[Array, "... n"]:
@@ -98,9 +99,9 @@ class LRU(Cell):
         key: PRNGKeyArray,
     ):
         if not 0 <= r_min < r_max <= 1:
-            raise ValueError(f"LRU got r_min={r_min!r} and r_max={r_max!r}; give 0 <= r_min < r_max <= 1.")
+            raise InvalidValue(f"LRU got r_min={r_min!r} and r_max={r_max!r}; give 0 <= r_min < r_max <= 1.")
         if not max_phase > 0:
-            raise ValueError(f"LRU got max_phase={max_phase!r}; give a positive angle, at most 2π.")
+            raise InvalidValue(f"LRU got max_phase={max_phase!r}; give a positive angle, at most 2π.")
         dtype = real_dtype("LRU", dtype)
         self.input_dim, self.state_dim = input_dim, state_dim
         keys = jax.random.split(key, 4)

@@ -11,6 +11,7 @@ so is the implicit integrator, because f has no upper bound that Δt = 1 would r
 import jax.numpy as jnp
 from jaxtyping import DTypeLike, PRNGKeyArray
 
+from ..errors import InvalidValue
 from .base import spread_rates
 from .integrators import Integrator
 from .liquid import (
@@ -57,16 +58,16 @@ class LTC(Liquid):
         key: PRNGKeyArray,
     ):
         if rho is not None and contraction == "tanh-clamp":
-            raise ValueError(
+            raise InvalidValue(
                 'LTC got contraction="tanh-clamp", which needs a rate below 1/dt, and its rate has no upper bound; use '
                 '"negative-softplus-exponential".'
             )
         if rho is not None and not nonnegative:
-            raise ValueError(
+            raise InvalidValue(
                 "LTC got rho and nonnegative=False, with which its rate may be negative; drop one of them."
             )
         if init == "spread" and not nonnegative:
-            raise ValueError(
+            raise InvalidValue(
                 'LTC got init="spread" and nonnegative=False, with which its rate may be negative; drop one.'
             )
         super().__init__(

@@ -26,6 +26,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Complex, DTypeLike, Float, PRNGKeyArray
 
+from ..errors import InvalidValue
 from .base import Cell, choose, linear
 from .lru import as_complex, as_halves, check_even, log_uniform, real_dtype
 from .s4 import hold
@@ -94,7 +95,7 @@ class S5(Cell):
         choose("S5", "discretisation", discretisation, ("zoh", "bilinear"))
         check_even("S5", state_dim)
         if blocks < 1 or state_dim % (2 * blocks):
-            raise ValueError(
+            raise InvalidValue(
                 f"S5 got blocks={blocks} for state_dim={state_dim}; each block has state_dim/blocks states, which must be "
                 "an even number."
             )

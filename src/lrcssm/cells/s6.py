@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax.nn import softplus
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
+from ..errors import InvalidValue
 from .base import Cell, Envelope, as_factor, linear, uniform
 from .liquid import inverse_softplus
 from .lru import log_uniform, real_dtype
@@ -71,7 +72,7 @@ class S6(Cell):
     ):
         rank = math.ceil(input_dim / 16) if rank is None else rank
         if rank < 1:
-            raise ValueError(f"S6 got rank={rank!r}; give a whole number of at least 1, or None.")
+            raise InvalidValue(f"S6 got rank={rank!r}; give a whole number of at least 1, or None.")
         dtype = real_dtype("S6", dtype)
         self.input_dim, self.state_dim = input_dim, state_dim
         keys = jax.random.split(key, 5)

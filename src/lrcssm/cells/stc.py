@@ -8,6 +8,7 @@ Paper (equation 5, diagonal; f and z as in `liquid.py`, everything per unit i):
 import jax.numpy as jnp
 from jax.nn import sigmoid
 
+from ..errors import InvalidValue
 from .base import logit, spread_rates
 from .liquid import Liquid, saturated_limits
 
@@ -30,7 +31,7 @@ class STC(Liquid):
         """The leak sets the rate, and e_leak follows so that the rest keeps its scale. The leak is in z too: k_u takes it
         out again, and the synapse's slope becomes as much smaller as k_u became larger."""
         if self.nonnegative:
-            raise ValueError(
+            raise InvalidValue(
                 'STC got init="spread" and nonnegative=True: with conductances that are not negative σ(f) ≥ 1/2, and no '
                 "unit remembers for more than two steps; drop one of them, or use LRC."
             )

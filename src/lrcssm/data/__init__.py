@@ -4,5 +4,4 @@ from .bundled import digits as digits
 from .cases import Batch as Batch, Cases as Cases, batches as batches
 from .catalogue import load as load, names as names
 from .dataset import Dataset as Dataset
-from .paper import paper_order as paper_order, paper_parts as paper_parts
-from .splits import SEEDS as SEEDS, Split as Split, paper_split as paper_split
+from .splits import Split as Split

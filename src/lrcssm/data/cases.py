@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InvalidValue
+
 
 @dataclasses.dataclass(frozen=True)
 class Cases:
@@ -61,32 +63,34 @@ class Cases:
         - `dtype`: of the series.
         """
         if missing not in ("error", "mask", "fill"):
-            raise ValueError(f'Cases got missing={missing!r}; give "error", "mask" or "fill".')
+            raise InvalidValue(f'Cases got missing={missing!r}; give "error", "mask" or "fill".')
         found = tuple(np.ascontiguousarray(one, dtype) for one in series)
         if not found:
-            raise ValueError("There is no case; give at least one series.")
+            raise InvalidValue("There is no case; give at least one series.")
         for i, one in enumerate(found):
             if one.ndim != 2 or 0 in one.shape:
-                raise ValueError(f"Series {i} has shape {one.shape}; expected (time, channels), neither of them empty.")
+                raise InvalidValue(
+                    f"Series {i} has shape {one.shape}; expected (time, channels), neither of them empty."
+                )
             if one.shape[1] != found[0].shape[1]:
-                raise ValueError(
+                raise InvalidValue(
                     f"Series {i} has {one.shape[1]} channels and series 0 has {found[0].shape[1]}; all need the same."
                 )
             if np.isinf(one).any():
-                raise ValueError(f"Series {i} holds infinity; every value must be a finite number.")
+                raise InvalidValue(f"Series {i} holds infinity; every value must be a finite number.")
             if missing == "error" and np.isnan(one).any():
-                raise ValueError(
+                raise InvalidValue(
                     f'Series {i} holds NaN; give missing="mask" to skip such steps, missing="fill" to carry the last '
                     "value forward, or fill them in."
                 )
         if targets is not None:
             targets = tuple(np.asarray(one) for one in targets) if isinstance(targets, tuple) else np.asarray(targets)
             if len(targets) != len(found):
-                raise ValueError(
+                raise InvalidValue(
                     f"There are {len(found)} series and {len(targets)} targets; give one target for each series."
                 )
             if isinstance(targets, tuple) and any(len(a) != len(b) for a, b in zip(targets, found, strict=True)):
-                raise ValueError("Targets for each step were given; they need as many steps as their series.")
+                raise InvalidValue("Targets for each step were given; they need as many steps as their series.")
         valid = None
         if any(np.isnan(one).any() for one in found):
             found, valid = _believable(found, missing)
@@ -246,10 +250,10 @@ def _believable(series, missing):
         ok = ~np.isnan(one)
         valid.append(ok.any(1) if missing == "fill" else ok.all(1))
         if not valid[-1].any():
-            raise ValueError(f"Series {i} has no step without a missing value; leave it out, or fill it in.")
+            raise InvalidValue(f"Series {i} has no step without a missing value; leave it out, or fill it in.")
         if not ok.any(0).all():
             channel = int(np.flatnonzero(~ok.any(0))[0])
-            raise ValueError(f"Series {i} has no value of channel {channel} at all; leave it out, or fill it in.")
+            raise InvalidValue(f"Series {i} has no value of channel {channel} at all; leave it out, or fill it in.")
         last = np.maximum.accumulate(np.where(ok, np.arange(len(one))[:, None], -1))
         source = np.where(last < 0, ok.argmax(0), last)
         filled.append(np.ascontiguousarray(np.take_along_axis(one, source, 0)))
@@ -258,13 +262,15 @@ def _believable(series, missing):
 
 def _checked(series, times):
     if len(times) != len(series):
-        raise ValueError(f"There are {len(series)} series and times for {len(times)}; give one array for each series.")
+        raise InvalidValue(
+            f"There are {len(series)} series and times for {len(times)}; give one array for each series."
+        )
     stamps = [np.asarray(one, np.float64) for one in times]
     for i, (one, stamp) in enumerate(zip(series, stamps, strict=True)):
         if stamp.shape != one.shape[:1]:
-            raise ValueError(f"The times of series {i} have shape {stamp.shape}; expected {one.shape[:1]}.")
+            raise InvalidValue(f"The times of series {i} have shape {stamp.shape}; expected {one.shape[:1]}.")
         if not np.isfinite(stamp).all() or (np.diff(stamp) <= 0).any():
-            raise ValueError(f"The times of series {i} do not increase from step to step; sort the steps by time.")
+            raise InvalidValue(f"The times of series {i} do not increase from step to step; sort the steps by time.")
     return stamps
 
 

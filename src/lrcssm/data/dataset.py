@@ -1,12 +1,12 @@
 """A data set: what a reader gives, before anything is decided about how to train on it."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
+from ..errors import InvalidValue
 from .cases import Cases
-from .splits import Split
+from .splits import VALIDATION, Split, hold_out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Dataset:
 
         **Arguments:**
 
-        - `seed`: of what is drawn at random: all parts (70, 15 and 15 %), or only the validation part (a fifth of the
-            training cases) if the source has a test part but none for validation. Classes keep their shares.
+        - `seed`: of what is drawn at random: all parts (70, 15 and 15 %), or only the validation part (15 % of
+            the training cases) if the source has a test part but none for validation. Classes keep their shares.
         - `missing`: as for `Cases.of`.
         - `split`: one of your own, e.g. `paper_parts(dataset, seed)`.
         """
@@ -101,28 +101,19 @@ class Dataset:
         if self.split is not None and len(self.split.validation):
             return self.split
         if self.split is not None:
-            train, validation = self._cut(self.split.train, 0.2, rng)
+            train, validation = self._cut(self.split.train, VALIDATION, rng)
             return Split(train, validation, self.split.test)
-        rest, test = self._cut(np.arange(len(self)), 0.15, rng)
-        return Split(*self._cut(rest, 0.15 / 0.85, rng), test)
+        rest, test = self._cut(np.arange(len(self)), VALIDATION, rng)
+        return Split(*self._cut(rest, VALIDATION / (1 - VALIDATION), rng), test)
 
-    def _cut(self, which: np.ndarray, share: float, rng: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Draws a share of some cases, from each class in proportion; two cases at least are left."""
-        order = rng.permutation(which)
-        count = max(1, round(share * len(which)))
-        if len(which) - count < 2:
+    def _cut(self, which: np.ndarray, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """`hold_out` of some cases; at least two are left."""
+        labels = None if self.classes is None or self.targets is None else self.targets[which]
+        kept, held = hold_out(which, share, rng, labels)
+        if len(kept) < 2:
             own, least = ("cases", 4) if self.split is None else ("training cases", 3)
             have = len(self) if self.split is None else len(self.split.train)
-            raise ValueError(
-                f"{self.name} has {have} {own}, too few to be cut into parts for training, validation and test; there must "
-                f"be at least {least}."
+            raise InvalidValue(
+                f"{self.name} has {have} {own}, too few for training, validation and test; give at least {least}."
             )
-        if self.classes is not None and self.targets is not None:
-            labels = self.targets[order]
-            # The k-th case of n of a class stands at (k + 1/2)/n: an order in which each beginning has the same shares.
-            place = np.zeros(len(order))
-            for label in np.unique(labels):
-                own = labels == label
-                place[own] = (np.arange(own.sum()) + rng.uniform(0.25, 0.75)) / own.sum()
-            order = order[np.argsort(place, kind="stable")]
-        return np.sort(order[count:]), np.sort(order[:count])
+        return kept, held

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..errors import LrcssmError
+
 MOST_BYTES = 32 * 2**30
 _MOST_ATTEMPTS = 200
 _BLOCK = 2**16
@@ -25,7 +27,7 @@ Progress = Callable[[int, int | None], None]
 """Is told how many bytes are there, and how many there will be, or `None` if the server does not say."""
 
 
-class DataError(ValueError):
+class DataError(LrcssmError, ValueError):
     """Data that cannot be had; its text says why, and what to do."""
 
 

@@ -12,7 +12,7 @@ try:
     from aeon.classification import BaseClassifier  # pyright: ignore[reportMissingImports]
     from aeon.regression import BaseRegressor  # pyright: ignore[reportMissingImports]
 except ImportError as error:
-    raise ImportError('lrcssm.estimators.aeon needs aeon; install it with pip install "lrcssm[uea]".') from error
+    raise MissingExtra('lrcssm.estimators.aeon needs aeon; install it with pip install "lrcssm[uea]".') from error
 
 from .classifier import LrcSSMClassifier
 from .parameters import ClassifierParameters, SeriesParameters
@@ -25,7 +25,7 @@ _TAGS = {
     "X_inner_type": ["np-list", "numpy3D"],
     "algorithm_type": "deeplearning",
 }
-_QUICK = {"width": 8, "state": 8, "depth": 1, "steps": 4, "batch": 4, "bidirectional": False}
+_QUICK = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "steps": 4, "batch": 4, "bidirectional": False}
 
 
 @typing.no_type_check

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import validation
 
+from ..errors import InvalidValue
+
 # scikit-learn has no types, and those that are guessed from its defaults are wrong.
 check_array: Any = validation.check_array
 validate_data: Any = validation.validate_data
@@ -42,7 +44,7 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
     elif _ndim(X) == 3:
         array = check_array(X, **checks, allow_nd=True, estimator=estimator)
         if 0 in array.shape:
-            raise ValueError(
+            raise InvalidValue(
                 f"X has shape {array.shape}; expected (n_cases, n_channels, n_timepoints), none of them 0."
             )
         series, features = [one.T for one in array], array.shape[1]
@@ -57,7 +59,9 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
     channels = series[0].shape[1]
     for i, one in enumerate(series):
         if one.shape[1] != channels:
-            raise ValueError(f"Series {i} has {one.shape[1]} channels and series 0 has {channels}; all need the same.")
+            raise InvalidValue(
+                f"Series {i} has {one.shape[1]} channels and series 0 has {channels}; all need the same."
+            )
     if reset:
         estimator.table_ = not _is_list(X) and _ndim(X) != 3
         estimator.n_channels_ = channels
@@ -65,7 +69,7 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
             estimator.n_features_in_ = channels if features is None else features
             vars(estimator).pop("feature_names_in_", None)
     elif channels != estimator.n_channels_:
-        raise ValueError(
+        raise InvalidValue(
             f"X has {channels} channels, but {type(estimator).__name__} was fitted to {estimator.n_channels_}; give "
             "(n_cases, n_channels, n_timepoints) or a list of (n_channels, n_timepoints). Reshape your data."
         )
@@ -76,7 +80,7 @@ def refuse_nan(series: Sequence[np.ndarray]) -> None:
     """An error that says what to do about missing values."""
     for i, one in enumerate(series):
         if np.isnan(one).any():
-            raise ValueError(
+            raise InvalidValue(
                 f'Series {i} holds NaN; give missing="mask" to skip such steps, missing="fill" to carry the last value '
                 "forward, or fill them in."
             )
@@ -93,7 +97,7 @@ def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -
     """
     if fitted is not None and fitted != (times is not None):
         has, wants = ("no times", "had them") if fitted else ("times", "had none")
-        raise ValueError(f"There are {has}, but the data for training {wants}; give the same kind of data to both.")
+        raise InvalidValue(f"There are {has}, but the data for training {wants}; give the same kind of data to both.")
     if times is None:
         return None
     times = as_list(times)
@@ -112,7 +116,7 @@ def as_list(X: Any) -> Any:
 def _refuse_axes(X: Any) -> None:
     """An error that says all forms of `X`, where scikit-learn would speak of its table alone."""
     if X is None or (isinstance(X, list | tuple) and not X):
-        raise ValueError(f"X is {'None' if X is None else 'an empty list'}; give {FORMS}.")
+        raise InvalidValue(f"X is {'None' if X is None else 'an empty list'}; give {FORMS}.")
     # What is only to become an array, or a table of another library, is left to scikit-learn.
     if _is_list(X) or not (hasattr(X, "ndim") or np.isscalar(X) or isinstance(X, list | tuple)):
         return
@@ -121,7 +125,7 @@ def _refuse_axes(X: Any) -> None:
         shape = getattr(X, "shape", None)
         given = f"{axes} {'axis' if axes == 1 else 'axes'}" if shape is None else f"shape {shape}"
         one = " Reshape your data: one series alone is X.reshape(1, -1)." if axes == 1 else ""
-        raise ValueError(f"X has {given}; expected {FORMS}.{one}")
+        raise InvalidValue(f"X has {given}; expected {FORMS}.{one}")
 
 
 def _is_list(X: Any) -> bool:
@@ -150,13 +154,15 @@ def _ndim(X: Any) -> int:
 
 def _transposed(i: int, one: Any) -> np.ndarray:
     if isinstance(one, list | tuple) and len(set(_lengths(one))) > 1:
-        raise ValueError(f"Series {i} has channels of {_lengths(one)} steps; all channels of a series need the same.")
+        raise InvalidValue(f"Series {i} has channels of {_lengths(one)} steps; all channels of a series need the same.")
     array = np.asarray(one)
     if array.ndim not in (1, 2) or array.size == 0:
-        raise ValueError(f"Series {i} has shape {array.shape}; expected (n_channels, n_timepoints) or (n_timepoints,).")
+        raise InvalidValue(
+            f"Series {i} has shape {array.shape}; expected (n_channels, n_timepoints) or (n_timepoints,)."
+        )
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"Series {i} has dtype {array.dtype}; expected numbers.")
+        raise InvalidValue(f"Series {i} has dtype {array.dtype}; expected numbers.")
     array = array.astype(np.float64) if array.dtype.kind != "f" else array
     if np.isinf(array).any():
-        raise ValueError(f"Series {i} holds infinity; every value must be a finite number.")
+        raise InvalidValue(f"Series {i} holds infinity; every value must be a finite number.")
     return array[:, None] if array.ndim == 1 else array.T

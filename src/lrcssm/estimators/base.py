@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..data import Cases
+from ..errors import InvalidType, InvalidValue
 from ..models import ModelConfig, SequenceModel
 from ..training import Epoch, TrainingConfig, fit, predict
 from .arrays import as_series, as_times
@@ -52,7 +53,7 @@ class Learner(Saved, BaseEstimator, Parameters):
     def _may_miss(self) -> bool:
         """Whether values may be missing."""
         if self.missing not in ("error", "mask", "fill"):
-            raise ValueError(f'{type(self).__name__} got missing={self.missing!r}; give "error", "mask" or "fill".')
+            raise InvalidValue(f'{type(self).__name__} got missing={self.missing!r}; give "error", "mask" or "fill".')
         return self.missing != "error"
 
     def _told(self) -> tuple[Any, ...]:
@@ -60,7 +61,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         given = () if self.callbacks is None else self.callbacks
         found = (given,) if callable(given) else tuple(given) if isinstance(given, Collection) else (given,)
         if not all(callable(one) for one in found):
-            raise TypeError(
+            raise InvalidType(
                 f"{type(self).__name__} got callbacks={given!r}; give a function that takes an Epoch, or a list of them."
             )
         return found
@@ -77,7 +78,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         new = model_config(self, length=length, old=old, **fixed)
         for name in vars(old):
             if getattr(new, name) != getattr(old, name):
-                raise ValueError(
+                raise InvalidValue(
                     f"{type(self).__name__} goes on from a model with {name}={getattr(old, name)!r}, but now it is "
                     f"{getattr(new, name)!r}; set warm_start=False to start anew."
                 )
@@ -110,7 +111,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         """How many of `count` cases are for validation; at least half of them stay."""
         share = self.validation_fraction
         if not 0 <= share < 1:
-            raise ValueError(
+            raise InvalidValue(
                 f"{type(self).__name__} got validation_fraction={share!r}; give a number from 0 (none) to below 1."
             )
         return min(round(share * count), count // 2)
@@ -143,7 +144,7 @@ class SeriesLearner(Learner, SeriesParameters):
 
     def _refuse_no_targets(self, y: Any) -> None:
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            raise InvalidValue(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
     @abc.abstractmethod
     def _targets(self, y: Any) -> np.ndarray:

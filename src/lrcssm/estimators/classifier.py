@@ -8,6 +8,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from ..errors import InvalidValue
 from ..training.metrics import log_softmax
 from .arrays import check_array
 from .base import all_or_nothing
@@ -24,7 +25,7 @@ class LrcSSMClassifier(ClassifierMixin, PassLearner, ClassifierParameters):
     rng = np.random.default_rng(0)
     y = np.repeat(["slow", "fast"], 20)
     X = np.sin(np.where(y == "slow", 0.2, 0.6)[:, None] * np.arange(50) + rng.uniform(0, 6, (40, 1)))
-    model = lrcssm.LrcSSMClassifier(width=8, state=8, depth=1, steps=100, random_state=0).fit(X, y)
+    model = lrcssm.LrcSSMClassifier(hidden_dim=8, state_dim=8, num_blocks=1, steps=100, random_state=0).fit(X, y)
     print(model.predict(X[:2]), model.score(X, y))
     ```
 
@@ -32,7 +33,7 @@ class LrcSSMClassifier(ClassifierMixin, PassLearner, ClassifierParameters):
 
     - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, such as `"s5"` or `"mamba"`: its cell and its block, unless
         they are given by hand below. What is `None` there is as the architecture says; where that says nothing it is
-        `depth=2`, `encoder="mlp"`, `layout="plain"`, `norm="layer"`, `mixer="glu"`, `dropout=0.1`, `bidirectional=True`,
+        `num_blocks=2`, `encoder="mlp"`, `layout="plain"`, `norm="layer"`, `mixer="glu"`, `dropout=0.1`, `bidirectional=True`,
         `pool="mean-max-std"` and `patch="auto"`.
     - `width`, `state`, `depth`, `cell`, `cell_options`, `encoder`, `signature`, `differences`, `standardise`, `layout`, `norm`,
         `final_norm`, `mixer`, `activation`, `dropout`, `time`, `bidirectional`, `pool`, `matmul`: as for `lrcssm.ModelConfig`.
@@ -112,10 +113,10 @@ class LrcSSMClassifier(ClassifierMixin, PassLearner, ClassifierParameters):
         """Takes note of all classes in the first call of `partial_fit`, and compares them in those after it."""
         if not hasattr(self, "model_"):
             if classes is None:
-                raise ValueError("The first call of partial_fit got no classes; give all labels that there will be.")
+                raise InvalidValue("The first call of partial_fit got no classes; give all labels that there will be.")
             self.classes_ = np.unique(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError("partial_fit got other classes than in its first call; give the same, or none.")
+            raise InvalidValue("partial_fit got other classes than in its first call; give the same, or none.")
 
     def _labels(self, y: Any) -> np.ndarray:
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=self)
@@ -126,14 +127,16 @@ class LrcSSMClassifier(ClassifierMixin, PassLearner, ClassifierParameters):
     def _numbers(self, labels: np.ndarray) -> np.ndarray:
         """Positions of the labels in `classes_`."""
         if unknown := set(labels.tolist()) - set(self.classes_.tolist()):
-            raise ValueError(f"y holds {next(iter(unknown))!r}, which is none of the classes {self.classes_.tolist()}.")
+            raise InvalidValue(
+                f"y holds {next(iter(unknown))!r}, which is none of the classes {self.classes_.tolist()}."
+            )
         return np.searchsorted(self.classes_, labels).astype(np.int32)
 
     def _targets(self, y: Any) -> np.ndarray:
         labels = self._labels(y)
         found = np.unique(labels)
         if self._goes_on() and not np.array_equal(found, self.classes_):
-            raise ValueError(
+            raise InvalidValue(
                 f"fit got classes {found.tolist()}, but goes on from a model of {self.classes_.tolist()}; set "
                 "warm_start=False to start anew."
             )

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import Cases
+from ..errors import InvalidValue
 from .arrays import FLOATS, as_list, as_times, check_array, refuse_nan, validate_data
 from .base import Learner, all_or_nothing
 from .parameters import ForecasterParameters, solver_of, training_config
@@ -23,7 +24,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
 
     t = np.arange(300)
     y = np.sin(2 * np.pi * t / 12) + 0.01 * t
-    model = lrcssm.LrcSSMForecaster(horizon=6, window=24, width=8, state=8, depth=1, steps=100, random_state=0)
+    model = lrcssm.LrcSSMForecaster(horizon=6, window=24, hidden_dim=8, state_dim=8, num_blocks=1, steps=100, random_state=0)
     print(model.fit(y).predict(horizon=12))  # the 12 values after the last one
     ```
 
@@ -74,7 +75,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
             series, increasing. Forecasts are of the next values to be measured, a mean interval apart.
         """
         if y is not None and np.ndim(X) == 1 and not _several(X):
-            raise ValueError(
+            raise InvalidValue(
                 "fit got an X of one axis and a y: a forecaster takes one series; leave y out, or reshape your data "
                 "to (n_timepoints, n_channels)."
             )
@@ -100,7 +101,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         check_is_fitted(self, "model_")
         horizon = self.horizon_ if horizon is None else horizon
         if not isinstance(horizon, int | np.integer) or horizon < 1:
-            raise ValueError(f"predict got horizon={horizon!r}; give a whole number of at least 1.")
+            raise InvalidValue(f"predict got horizon={horizon!r}; give a whole number of at least 1.")
         if X is None:
             series, stamps, single, flat = self.tails_, self.stamps_, self.single_, self.flat_
         else:
@@ -111,7 +112,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         pieces = np.stack([self._tail(one, end) for one, end in zip(series, ends, strict=True)])
         if not usable(pieces, self.missing).all():
             odd = int(np.flatnonzero(~usable(pieces, self.missing))[0])
-            raise ValueError(
+            raise InvalidValue(
                 f"Series {odd} has a channel with no value in a window of {self.window_} steps; fill it in."
             )
         when = None
@@ -133,7 +134,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         check_is_fitted(self, "model_")
         new = self._series(X, reset=False)
         if len(new) != len(self.tails_):
-            raise ValueError(
+            raise InvalidValue(
                 f"update got {len(new)} series, but fit had {len(self.tails_)}; give the next values of each."
             )
         stamps = self._stamps(times, new, reset=False)
@@ -173,7 +174,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         for i, one in enumerate(series):
             if len(one) < self.window_ + self.horizon_:
                 name = f"series {i}" if _several(X) else "a series"
-                raise ValueError(
+                raise InvalidValue(
                     f"scores got {name} of {len(one)} steps; it needs at least {self.window_ + self.horizon_}, a window of "
                     f"{self.window_} and a horizon of {self.horizon_}."
                 )
@@ -181,7 +182,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         windows = self._windows(series, self._stamps(times, series, reset=False), begins)
         windows = windows.take(~np.isnan(windows.after).all((1, 2)))
         if not len(windows.pieces):
-            raise ValueError(
+            raise InvalidValue(
                 f"scores found no window of {self.window_} steps with a known value after it; fill some in."
             )
         outputs = self._outputs(self._relative(windows.pieces, None, windows.stamps, self.model_.target_mean.dtype))
@@ -207,7 +208,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         ]
         train, validation = (self._complete(self._windows(series, stamps, begins)) for begins in (learned, held))
         if not len(train):
-            raise ValueError(
+            raise InvalidValue(
                 f"{type(self).__name__} found no window of {self.window_} steps with {self.horizon_} known values after it; "
                 "make the horizon smaller, or fill missing values in."
             )
@@ -300,9 +301,9 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         """One array `(time, channels)` for each series."""
         may_miss = self._may_miss()
         if X is None:
-            raise ValueError("X is None; give (n_timepoints,), (n_timepoints, n_channels), or a list of such arrays.")
+            raise InvalidValue("X is None; give (n_timepoints,), (n_timepoints, n_channels), or a list of such arrays.")
         if isinstance(X, list | tuple) and len({len(one) for one in X if isinstance(one, list | tuple)}) > 1:
-            raise ValueError(
+            raise InvalidValue(
                 f"X is a list of {len(X)} lists of unequal lengths; give several series as a list of arrays, such as "
                 "[np.asarray(one) for one in X]."
             )
@@ -310,7 +311,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         if not may_miss:
             refuse_nan(found)
         if _several(X) and len({_flat(one) for one in X}) > 1:
-            raise ValueError("Some of the series have one axis and some two; give all of them the same.")
+            raise InvalidValue("Some of the series have one axis and some two; give all of them the same.")
         return found
 
     def _one(self, X: Any, *, reset: bool) -> np.ndarray:
@@ -321,7 +322,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
                 self.n_features_in_ = 1
                 vars(self).pop("feature_names_in_", None)
             elif self.n_channels_ != 1:
-                raise ValueError(
+                raise InvalidValue(
                     f"X has one axis, but {type(self).__name__} was fitted to {self.n_channels_} channels. Reshape your "
                     "data to (n_timepoints, n_channels)."
                 )
@@ -333,7 +334,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
 
     def _tail(self, series: np.ndarray, end: int) -> np.ndarray:
         if end < self.window_:
-            raise ValueError(
+            raise InvalidValue(
                 f"predict got a series of {end} steps up to its last known one; it needs at least window_={self.window_}."
             )
         return series[end - self.window_ : end]

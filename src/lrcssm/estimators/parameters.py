@@ -16,12 +16,13 @@ import numpy as np
 
 from ..engine import Auto, Solver
 from ..engine.solvers import SOLVERS
+from ..errors import InvalidType, InvalidValue
 from ..models import ARCHITECTURES, ModelConfig
 from ..models.automatic import automatic_cell_options, automatic_patch
 from ..training import Epoch, TrainingConfig
 
 OWN: dict[str, Any] = {
-    "depth": 2, "encoder": "mlp", "signature": (), "layout": "plain", "norm": "layer", "mixer": "glu", "dropout": 0.1,
+    "num_blocks": 2, "encoder": "mlp", "signature": (), "layout": "plain", "norm": "layer", "mixer": "glu", "dropout": 0.1,
     "patch": "auto", "bidirectional": True, "pool": "mean-max-std",
 }  # fmt: skip
 """What estimators choose where neither the user nor the architecture does."""
@@ -79,7 +80,7 @@ class Parameters:
             signature.bind(None, *unnamed, **given)
         except TypeError:
             if (refusal := _refusal(cls, list(signature.parameters)[1:], unnamed, given)) is not None:
-                raise TypeError(refusal) from None
+                raise InvalidType(refusal) from None
         return super().__new__(cls)
 
 
@@ -123,7 +124,7 @@ def _refusal(kind: type, known: list[str], unnamed: tuple[Any, ...], given: Mapp
         advice = f"did you mean {meant[0]}?" if meant else f"leave it out, or see {kind.__name__}().get_params()."
         return f"{kind.__name__} got {wrong}={given[wrong]!r}, but has no such parameter; {advice}"
     if unnamed:
-        return f"{kind.__name__} got {unnamed[0]!r} without a name; give each parameter by its name, such as width=64."
+        return f"{kind.__name__} got {unnamed[0]!r} without a name; give each parameter by its name, such as hidden_dim=64."
     return None
 
 
@@ -142,7 +143,7 @@ def model_config(
     """
     given = {name: value for name, value in _chosen(ModelConfig, parameters).items() if value is not None}
     if parameters.architecture not in ARCHITECTURES:
-        raise ValueError(
+        raise InvalidValue(
             f"architecture is {parameters.architecture!r}; give one of {', '.join(ARCHITECTURES)} (lrcssm.models.ARCHITECTURES)."
         )
     own = {name: value for name, value in OWN.items() if hasattr(parameters, name)}
@@ -189,7 +190,7 @@ def solver_of(parameters: Parameters) -> Solver:
     if not isinstance(solver, str):
         return solver
     if solver not in SOLVERS:
-        raise ValueError(
+        raise InvalidValue(
             f"{type(parameters).__name__} got solver={solver!r}; give one of {', '.join(SOLVERS)}, or a solver such as lrcssm.DEER()."
         )
     return SOLVERS[solver]

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
 from ..data import Cases, batches
+from ..errors import TrainingError
 from ..training import Epoch
 from ..training.loop import mean_iterations
 from ..training.metrics import arrays_of, weights_of
@@ -62,7 +63,7 @@ class PassLearner(SeriesLearner):
                 state, arrays_of(part, weights), knobs, key, solver, config.truncate, config.chunk, config.memory
             )
             if not np.isfinite(loss):
-                raise FloatingPointError(f"Training failed at step {int(state.step)}: make learning_rate smaller.")
+                raise TrainingError(f"Training failed at step {int(state.step)}: make learning_rate smaller.")
             values.append(float(loss))
             iterations.append(np.asarray(counts))
         seconds = (history[-1].seconds if history else 0.0) + time.perf_counter() - start

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from ..errors import InvalidValue
 from .arrays import check_array
 from .base import all_or_nothing
 from .passes import PassLearner
@@ -21,7 +22,7 @@ class LrcSSMRegressor(RegressorMixin, PassLearner):
     rng = np.random.default_rng(0)
     y = rng.uniform(0.2, 0.6, 40)
     X = np.sin(y[:, None] * np.arange(50) + rng.uniform(0, 6, (40, 1)))
-    model = lrcssm.LrcSSMRegressor(width=8, state=8, depth=1, steps=100, random_state=0).fit(X, y)
+    model = lrcssm.LrcSSMRegressor(hidden_dim=8, state_dim=8, num_blocks=1, steps=100, random_state=0).fit(X, y)
     print(model.predict(X[:2]), model.score(X, y))
     ```
 
@@ -83,7 +84,7 @@ class LrcSSMRegressor(RegressorMixin, PassLearner):
         before = getattr(self, "n_outputs_", None)
         targets = self._targets(y)
         if before not in (None, self.n_outputs_):
-            raise ValueError(
+            raise InvalidValue(
                 f"partial_fit got {self.n_outputs_} numbers for each case, but {type(self).__name__} was fitted to {before}; "
                 "give as many."
             )

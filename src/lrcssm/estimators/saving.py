@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import engine
+from ..errors import InvalidType, InvalidValue
 from ..files import FileError, load_with_metadata, named_leaves, save
 from ..training import Epoch
 
@@ -36,7 +37,7 @@ class Saved:
         parameters = estimator.get_params(deep=False) | {"callbacks": None}
         if not isinstance(parameters["random_state"], int | np.integer | None):
             kind = type(parameters["random_state"]).__name__
-            raise TypeError(
+            raise InvalidType(
                 f"A file cannot hold random_state, a {kind}; set it to a whole number or None before saving."
             )
         parameters["solver"] = _plain(parameters["solver"])
@@ -103,7 +104,7 @@ def unpacked(texts: dict[str, str], empty: Any) -> Any:
     """The inverse of `packed`, with the shapes and dtypes of `empty`."""
     wanted = named_leaves(empty)
     if set(wanted) != set(texts):
-        raise ValueError("its training state is that of another model.")
+        raise InvalidValue("its training state is that of another model.")
     leaves = []
     for name, leaf in wanted.items():
         numbers = np.frombuffer(base64.b64decode(texts[name], validate=True), leaf.dtype.newbyteorder("<"))

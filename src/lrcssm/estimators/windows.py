@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..data import Cases
+from ..errors import InvalidValue
 
 
 def window_of(forecaster: Any, length: int) -> int:
@@ -17,22 +18,22 @@ def window_of(forecaster: Any, length: int) -> int:
     for name in ("horizon", "season", "patch", *(() if forecaster.window is None else ("window",))):
         value = getattr(forecaster, name)
         if not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{kind} got {name}={value!r}; give a whole number of at least 1.")
+            raise InvalidValue(f"{kind} got {name}={value!r}; give a whole number of at least 1.")
     if forecaster.level not in ("last", "mean", "none"):
-        raise ValueError(f'{kind} got level={forecaster.level!r}; give "last", "mean" or "none".')
+        raise InvalidValue(f'{kind} got level={forecaster.level!r}; give "last", "mean" or "none".')
     window = forecaster.window
     if window is None:
         window = max(forecaster.season, min(max(64, 2 * forecaster.season, 4 * forecaster.horizon), length // 3), 1)
         window = -(-window // forecaster.patch) * forecaster.patch
     if window < forecaster.season:
-        raise ValueError(f"{kind} got window={window}, less than one season of {forecaster.season} steps.")
+        raise InvalidValue(f"{kind} got window={window}, less than one season of {forecaster.season} steps.")
     if window % forecaster.patch or forecaster.horizon % forecaster.patch:
-        raise ValueError(
+        raise InvalidValue(
             f"{kind} got window={window}, horizon={forecaster.horizon} and patch={forecaster.patch}; give multiples "
             "of the patch."
         )
     if length < window + forecaster.horizon:
-        raise ValueError(
+        raise InvalidValue(
             f"{kind} got a series of {length} steps (n_samples={length}); it needs at least "
             f"{window + forecaster.horizon}, a window of {window} and a horizon of {forecaster.horizon}."
         )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .config import RELEASED as RELEASED, ModelConfig as ModelConfig, released as released
+from .config import RELEASED as RELEASED, ModelConfig as ModelConfig
 from .flops import Flops as Flops, flops_per_step as flops_per_step
 from .sequence import (
     ModelState as ModelState,
@@ -14,6 +14,8 @@ from .step import StepState as StepState
 from .stream import Stream as Stream
 from .time import LAYERS as LAYERS
 
+# A whole series is at hand in most tasks, so its past and its future can be read alike.
+_OURS = {"bidirectional": True}
 # The block that LRU, S5 and LinOSS were published with; that of S6 and Mamba has a layer norm.
 _LINEAR = {
     "encoder": "linear",
@@ -26,20 +28,20 @@ _LINEAR = {
 _SELECTIVE = _LINEAR | {"norm": "layer"}
 # One equation from the first to the last step, whose state at the end is read.
 _CONTROLLED = {
-    "encoder": "none", "layout": "bare", "depth": 1, "patch": 1, "dropout": 0.0, "bidirectional": False, "pool": "last",
+    "encoder": "none", "layout": "bare", "num_blocks": 1, "patch": 1, "dropout": 0.0, "bidirectional": False, "pool": "last",
 }  # fmt: skip
-_TOKENS = {"encoder": "none", "layout": "bare", "depth": 1, "dropout": 0.0, "bidirectional": False, "pool": "mean"}
+_TOKENS = {"encoder": "none", "layout": "bare", "num_blocks": 1, "dropout": 0.0, "bidirectional": False, "pool": "mean"}
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
-    "lrcssm": {"cell": "LRC"},
-    "stcssm": {"cell": "STC"},
-    "ltcssm": {"cell": "LTC"},
-    "grussm": {"cell": "GRU"},
-    "mgussm": {"cell": "MGU"},
-    "lstmssm": {"cell": "LSTM"},
-    "lrc-dense": {"cell": "DenseLRC"},
-    "stc-dense": {"cell": "DenseSTC"},
-    "ltc-dense": {"cell": "DenseLTC"},
+    "lrcssm": {"cell": "LRC"} | _OURS,
+    "stcssm": {"cell": "STC"} | _OURS,
+    "ltcssm": {"cell": "LTC"} | _OURS,
+    "grussm": {"cell": "GRU"} | _OURS,
+    "mgussm": {"cell": "MGU"} | _OURS,
+    "lstmssm": {"cell": "LSTM"} | _OURS,
+    "lrc-dense": {"cell": "DenseLRC"} | _OURS,
+    "stc-dense": {"cell": "DenseSTC"} | _OURS,
+    "ltc-dense": {"cell": "DenseLTC"} | _OURS,
     "lru": {"cell": "LRU"} | _LINEAR,
     "s5": {"cell": "S5"} | _LINEAR,
     "linoss-im": {"cell": "LinOSS", "cell_options": {"discretisation": "im"}} | _LINEAR,

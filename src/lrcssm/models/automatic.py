@@ -32,7 +32,7 @@ def default_fields(
     - `given`: `cell` and `patch`, where they are decided; the cell of an architecture has its options.
     """
     fields = {
-        "cell": "LRC", "width": 64, "state": 64, "depth": 2, "patch": automatic_patch(length), "layout": "plain",
+        "cell": "LRC", "hidden_dim": 64, "state_dim": 64, "num_blocks": 2, "patch": automatic_patch(length), "layout": "plain",
         "dropout": 0.1, "pool": "mean-max-std", "bidirectional": True,
     } | dict(architectures[architecture])  # fmt: skip
     own = {} if "cell" in given else fields.get("cell_options", {})

@@ -41,22 +41,24 @@ class Block(eqx.Module):
     def __init__(self, config: ModelConfig, inputs: int, key: PRNGKeyArray):
         keys = jax.random.split(key, 3)
         options: dict[str, Any] = dict(config.cell_options)
-        self.layer = make_layer(config.cell, inputs, config.state, options, keys[0])
-        self.back = make_layer(config.cell, inputs, config.state, options, keys[1]) if config.bidirectional else None
+        self.layer = make_layer(config.cell, inputs, config.state_dim, options, keys[0])
+        self.back = (
+            make_layer(config.cell, inputs, config.state_dim, options, keys[1]) if config.bidirectional else None
+        )
         self.layout, self.dropout = config.layout, config.dropout
         self.norm = BatchNorm(inputs) if config.norm == "batch" and config.layout == "pre-norm" else None
         features = self.layer.size + (self.back.size if self.back is not None else 0)
-        self.size = features if self.layout == "bare" else config.width
+        self.size = features if self.layout == "bare" else config.hidden_dim
         self.mixer = None
         if self.layout == "bare":
             return
         if config.mixer == "glu":
-            self.mixer = GLU(features, config.width, config.activation, keys[2])
+            self.mixer = GLU(features, config.hidden_dim, config.activation, keys[2])
         elif config.mixer == "mlp":
             released = config.layout == "released"
-            self.mixer = MLP(features, config.width, config.width, config.activation, keys[2], released)
+            self.mixer = MLP(features, config.hidden_dim, config.hidden_dim, config.activation, keys[2], released)
         else:
-            self.mixer = Linear(features, config.width, keys[2])
+            self.mixer = Linear(features, config.hidden_dim, keys[2])
 
     def __call__(
         self,

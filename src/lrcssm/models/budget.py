@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 
 from ..engine import Auto, Sequential, Sharded, Solver
 from ..engine.system import chunk_length
+from ..errors import InvalidValue
 from .chunks import CHUNK
 from .recompute import alike, states_of
 
@@ -55,7 +56,9 @@ def as_bytes(memory: Any, who: str) -> int:
         found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([kmgt]i?)?b?\s*", memory.lower())
         number = None if found is None else float(found[1]) * UNITS[found[2] or ""]
     if isinstance(number, bool) or not isinstance(number, int | float) or not 1 <= number < math.inf:
-        raise ValueError(f'{who} got memory={memory!r}; give a number of bytes, or a text such as "500MB" or "1.5GB".')
+        raise InvalidValue(
+            f'{who} got memory={memory!r}; give a number of bytes, or a text such as "500MB" or "1.5GB".'
+        )
     return int(number)
 
 
@@ -89,7 +92,7 @@ def choose_way(
     why = "" if reason is None else f", since it {reason} and cannot take chunks"
     words = memory if isinstance(memory, str) else f"{memory:,} bytes"
     remedy = "memory" if chunk == "auto" else 'memory, or chunk="auto"'
-    raise ValueError(
+    raise InvalidValue(
         f"The model got a memory of {words} for {x.shape[0]:,} steps of a batch of {math.prod(x.shape[1:-1])}, whose training "
         f"needs about {in_words(min(needs.values()))} at least{why}; give more {remedy}, or a smaller batch, width, state or "
         "depth."
@@ -113,7 +116,7 @@ def training_bytes(
         length = -(-length // solver.mesh.shape[solver.sequence])
         shares = solver.mesh.shape.get(solver.batch, 1)
         batch, solver = (batch // shares if batch % shares == 0 else batch), solver.solver
-    steps, width, config = way.chunk or length, model.config.width, model.config
+    steps, width, config = way.chunk or length, model.config.hidden_dim, model.config
     states = _states(model.blocks)
     numbers = 16 * _parameters(model) + length * batch * (4 * x.shape[-1] + 4)
     if config.task == "per-step":
@@ -143,12 +146,12 @@ def in_words(count: int) -> str:
 
 def _ways(model, x, chunk, size, truncate, reason) -> Iterator[Way]:
     """What may be done, the quickest first."""
-    length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.width
+    length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.hidden_dim
     cut = truncate if truncate is not None and truncate < length else None
     if size is None or (chunk == "auto" and cut is None):
         yield Way(None, False, False)
     if reason is not None:
-        if chunk == "auto" and alike(model.blocks, x.shape[-1] if model.encoder is None else model.config.width):
+        if chunk == "auto" and alike(model.blocks, x.shape[-1] if model.encoder is None else model.config.hidden_dim):
             yield from (Way(None, True, True), Way(None, True, False))
         return
     if chunk != "auto":

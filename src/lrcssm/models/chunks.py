@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..engine import Auto, Sharded, Solution, Solver
 from ..engine.system import chunk_length, scan_chunks
+from ..errors import InvalidValue
 from .block import Passed
 from .recompute import kept
 
@@ -43,16 +44,16 @@ def choose_chunk(
     - `solver`: of the recurrences.
     - `name`: how the user gave it.
     """
-    length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.width
+    length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.hidden_dim
     reason = why_at_once(model, training, solver)
     if chunk is None or (chunk == "auto" and (reason is not None or length * each < LONG)):
         return None
     if reason is not None:
-        raise ValueError(f"The model got {name}={chunk}, but it {reason}; give {name}=None.")
+        raise InvalidValue(f"The model got {name}={chunk}, but it {reason}; give {name}=None.")
     if chunk == "auto":
         chunk = chunk_length(length, each, CHUNK)
     if not isinstance(chunk, int) or chunk < 1:
-        raise ValueError(f'The model got {name}={chunk!r}; give a whole number of at least 1, "auto" or None.')
+        raise InvalidValue(f'The model got {name}={chunk!r}; give a whole number of at least 1, "auto" or None.')
     return None if chunk >= length else chunk
 
 
@@ -71,7 +72,7 @@ def choose_pieces(
     - `chunk`: what `choose_chunk` has chosen.
     """
     if not isinstance(truncate, int) or truncate < 1:
-        raise ValueError(f"The model got truncate={truncate!r}; give a whole number of at least 1, or None.")
+        raise InvalidValue(f"The model got truncate={truncate!r}; give a whole number of at least 1, or None.")
     if choose_chunk(model, x, truncate, training, solver, name="truncate") is None:  # the sequence is not longer
         return chunk
     if chunk is None or chunk >= truncate:

@@ -1,34 +1,34 @@
-"""What a model is, as data: a frozen dataclass that goes to JSON and back."""
+"""The configuration of a model: a frozen dataclass that round-trips through JSON."""
 
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..cells import ALL, Cell
+from ..errors import InvalidValue
 from .signature import VIEWS
 from .time import names, options_of, takes_any_option
 
 Task = Literal["classify", "regress", "per-step", "forecast"]
+Encoder = Literal["mlp", "linear", "none"]
+Standardise = Literal["none", "channel", "case"]
+Layout = Literal["plain", "pre-norm", "post-norm", "released", "bare"]
+Norm = Literal["layer", "batch"]
+Mixer = Literal["mlp", "glu", "none"]
+Activation = Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"]
 Pool = Literal["mean", "last", "mean-max-std", "attention", "logits"]
-
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "task": ("classify", "regress", "per-step", "forecast"),
-    "encoder": ("mlp", "linear", "none"),
-    "standardise": ("none", "channel", "case"),
-    "layout": ("pre-norm", "post-norm", "plain", "released", "bare"),
-    "norm": ("layer", "batch"),
-    "mixer": ("mlp", "glu", "none"),
-    "activation": ("relu", "gelu", "silu", "tanh", "sigmoid", "identity"),
-    "pool": ("mean", "last", "mean-max-std", "attention", "logits"),
-    "matmul": ("float32", "bfloat16"),
-}
+Matmul = Literal["float32", "bfloat16"]
+_CHOICES: dict[str, Any] = {
+    "task": Task, "encoder": Encoder, "standardise": Standardise, "layout": Layout, "norm": Norm, "mixer": Mixer,
+    "activation": Activation, "pool": Pool, "matmul": Matmul,
+}  # fmt: skip
 _MAPPINGS = ("cell_options", "signature")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Everything that a `SequenceModel` is made from.
+    """The configuration of a `SequenceModel`.
 
     ```python
     import lrcssm
@@ -36,91 +36,100 @@ class ModelConfig:
     config = lrcssm.ModelConfig(input_dim=6, output_dim=2, patch=8)
     assert lrcssm.ModelConfig.from_json(config.to_json()) == config
     ```
-
-    **Arguments:**
-
-    - `input_dim`: channels of the data.
-    - `output_dim`: classes, targets, outputs for each step, or (forecast) horizon × channels.
-    - `task`: `"classify"` and `"regress"` give one output for a sequence, `"per-step"` one for each step, `"forecast"`
-        the next `output_dim` values after the last step.
-    - `cell`, `cell_options`: what goes along time, a name of `lrcssm.cells.ALL` or `lrcssm.models.LAYERS`, or of a cell of your
-        own that `lrcssm.cells.register` was given; and more arguments for it.
-    - `width`, `state`, `depth`: features between the layers, units of each cell, blocks.
-    - `encoder`: of each step: `"mlp"` (linear, ReLU, linear), `"linear"` or `"none"`.
-    - `patch`: how many steps become one before the encoder.
-    - `signature`: how a sequence becomes windows, each given by signatures of the path, before the encoder: `windows`,
-        how many; `level`, of the signatures (2 if not given); `view`, `"local"` (of each window), `"global"` (from the
-        start to its end) or `"both"`; `univariate`, of each channel together with time instead of all channels
-        together.
-    - `differences`: first differences of all channels as more channels.
-    - `time`: the share of the sequence's time that has passed, from 0 to below 1, as one more channel.
-    - `standardise`: `"channel"`, by the mean and scale of each channel in the training data
-        (`SequenceModel.with_statistics`); `"case"`, by those of each sequence; or `"none"`.
-    - `layout`: `"pre-norm"`, h + mixer(cell(norm(h))); `"post-norm"`, norm(h + mixer(cell(h))); `"plain"`,
-        h + mixer(cell(h)), for a few blocks where the size of the signal matters; `"released"`, that of the code
-        released with the paper; or `"bare"`, cell(h) and nothing else.
-    - `norm`: of `layout="pre-norm"`: `"layer"`, over the features of each step, or `"batch"`, over all steps of a batch
-        for each feature, which leaves the size of each signal.
-    - `final_norm`: normalise each step's features once more before the pool or head, for `layout="pre-norm"`. Without it
-        the size of a signal reaches the head, which is often what tells classes apart.
-    - `mixer`, `activation`: what follows the cell: `"mlp"`, `"glu"` or `"none"` (then a linear map to `width`).
-    - `dropout`: share of features that a block drops while training.
-    - `bidirectional`: a second cell in each block goes from the last step to the first.
-    - `pool`: how a sequence becomes one vector: over valid steps `"mean"`, `"last"`, `"mean-max-std"` or learned
-        `"attention"`; `"logits"` applies the head to each step and averages its outputs.
-    - `matmul`: `"bfloat16"` rounds the factors of all matrix products to 8 bits of precision and sums in float32;
-        parameters, states and everything else stay in float32. For devices that multiply such numbers faster.
     """
 
     input_dim: int
+    """Channels of the data."""
     output_dim: int
+    """Classes, targets, outputs of each step, or (forecast) horizon × channels."""
     task: Task = "classify"
+    """`"classify"` and `"regress"` give one output for a sequence, `"per-step"` one for each step, `"forecast"` the next
+    `output_dim` values after the last step."""
     cell: str = "LRC"
+    """The layer along time: a name of `lrcssm.cells.ALL`, of `lrcssm.models.LAYERS`, or of a cell given to
+    `lrcssm.cells.register`."""
     cell_options: Any = ()
-    width: int = 64
-    state: int = 64
-    depth: int = 4
-    encoder: Literal["mlp", "linear", "none"] = "mlp"
+    """Further arguments of the cell, as a mapping."""
+    hidden_dim: int = 64
+    """Features between the blocks."""
+    state_dim: int = 64
+    """Units of each cell."""
+    num_blocks: int = 2
+    """Number of blocks."""
+    encoder: Encoder = "mlp"
+    """Map of each step before the first block: `"mlp"` (linear, ReLU, linear), `"linear"` or `"none"`, which goes with
+    `layout="bare"`."""
     patch: int = 1
+    """Steps that are joined into one before the encoder."""
     signature: Any = ()
+    """Replace steps by signatures of windows: a mapping with `windows`, their number; `level`, of the signatures (2 if not
+    given); `view`, `"local"` (of each window), `"global"` (from the start to its end) or `"both"`; and `univariate`, to take
+    each channel together with time instead of all channels together."""
     differences: bool = False
+    """Add the first differences of all channels as channels."""
     time: bool = False
-    standardise: Literal["none", "channel", "case"] = "channel"
-    layout: Literal["pre-norm", "post-norm", "plain", "released", "bare"] = "pre-norm"
-    norm: Literal["layer", "batch"] = "layer"
+    """Add the elapsed share of the sequence's time, from 0 to below 1, as a channel."""
+    standardise: Standardise = "channel"
+    """Scale inputs by the mean and scale of each `"channel"` of the training data (`SequenceModel.with_statistics`), by those
+    of each `"case"`, or `"none"`."""
+    layout: Layout = "plain"
+    """Order of a block: `"plain"`, h + mixer(cell(h)), for a few blocks where the size of the signal matters; `"pre-norm"`,
+    h + mixer(cell(norm(h))); `"post-norm"`, norm(h + mixer(cell(h))); `"released"`, that of the code released with the paper;
+    or `"bare"`, cell(h) alone."""
+    norm: Norm = "layer"
+    """Norm of `layout="pre-norm"`: `"layer"`, over the features of each step, or `"batch"`, over all steps of a batch for each
+    feature, which keeps the size of each signal."""
     final_norm: bool = False
-    mixer: Literal["mlp", "glu", "none"] = "glu"
-    activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
-    dropout: float = 0.0
+    """Normalise the features of each step once more before the pool or head, for `layout="pre-norm"`. Without it the size of a
+    signal reaches the head, which often tells classes apart."""
+    mixer: Mixer = "glu"
+    """Map after the cell: `"mlp"`, `"glu"` or `"none"` (then a linear map to `hidden_dim`)."""
+    activation: Activation = "gelu"
+    """Activation of the mixer."""
+    dropout: float = 0.1
+    """Share of the features that a block drops while training."""
     bidirectional: bool = False
-    pool: Pool = "mean"
-    matmul: Literal["float32", "bfloat16"] = "float32"
+    """Add a second cell to each block that runs from the last step to the first."""
+    pool: Pool | None = None
+    """Reduction of a sequence to one vector, over observed steps: `"mean"`, `"last"`, `"mean-max-std"`, a learned
+    `"attention"`, or `"logits"`, which applies the head to each step and averages its outputs. `None` takes `"mean-max-std"`, for a
+    forecast `"last"`."""
+    matmul: Matmul = "float32"
+    """Precision of the factors of matrix products. `"bfloat16"` rounds them to 8 bits and sums in float32; parameters, states and
+    everything else stay in float32. For devices that multiply such numbers faster."""
 
     def __post_init__(self):
         for name in _MAPPINGS:
             pairs = getattr(self, name)
             pairs = pairs.items() if isinstance(pairs, Mapping) else pairs
             object.__setattr__(self, name, tuple(sorted((str(k), v) for k, v in pairs)))
-        for name, options in _CHOICES.items():
-            if getattr(self, name) not in options:
+        if self.pool is None:
+            pools: dict[str, Pool] = {"forecast": "last", "per-step": "mean"}
+            object.__setattr__(self, "pool", pools.get(self.task, "mean-max-std"))
+        for name, kind in _CHOICES.items():
+            if getattr(self, name) not in get_args(kind):
                 given = getattr(self, name)
-                raise ValueError(f"ModelConfig got {name}={given!r}; give one of {', '.join(options)}.")
-        for name in ("input_dim", "output_dim", "width", "state", "depth", "patch"):
+                raise InvalidValue(f"ModelConfig got {name}={given!r}; give one of {', '.join(get_args(kind))}.")
+        for name in ("input_dim", "output_dim", "hidden_dim", "state_dim", "num_blocks", "patch"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"ModelConfig got {name}={value!r}; give a whole number of at least 1.")
+                raise InvalidValue(f"ModelConfig got {name}={value!r}; give a whole number of at least 1.")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"ModelConfig got dropout={self.dropout!r}; give a number from 0 to below 1.")
+            raise InvalidValue(f"ModelConfig got dropout={self.dropout!r}; give a number from 0 to below 1.")
         if self.task == "per-step" and self.pool != "mean":
-            raise ValueError(f'ModelConfig got task="per-step" with pool={self.pool!r}; each step has its own output.')
+            raise InvalidValue(
+                f'ModelConfig got task="per-step" with pool={self.pool!r}; each step has its own output.'
+            )
         if self.task == "per-step" and self.patch > 1:
-            raise ValueError(f'ModelConfig got task="per-step" with patch={self.patch}; give patch=1.')
+            raise InvalidValue(f'ModelConfig got task="per-step" with patch={self.patch}; give patch=1.')
         if self.norm == "batch" and self.layout != "pre-norm":
-            raise ValueError(
+            raise InvalidValue(
                 f'ModelConfig got norm="batch" with layout={self.layout!r}; it goes with layout="pre-norm".'
             )
         if self.encoder == "none" and self.layout != "bare":
-            raise ValueError(f'ModelConfig got encoder="none" with layout={self.layout!r}; it goes with layout="bare".')
+            raise InvalidValue(
+                f'ModelConfig got encoder="none" with layout={self.layout!r}; it goes with layout="bare".'
+            )
         if self.signature:
             self._check_signature()
         self._check_cell()
@@ -131,18 +140,18 @@ class ModelConfig:
         if issubclass(kind, Cell):
             own = "" if kind in ALL.values() else f"register it, lrcssm.cells.register({kind.__name__}), and "
             what = "class" if kind is given else "cell"
-            raise ValueError(
+            raise InvalidValue(
                 f'ModelConfig got cell=the {what} {kind.__name__}; {own}give its name, cell="{kind.__name__}".'
             )
         if given not in names():
-            raise ValueError(
+            raise InvalidValue(
                 f"ModelConfig got cell={given!r}; give one of {', '.join(names())}, or register a cell of your own "
                 "(lrcssm.cells.register)."
             )
         known = options_of(given)
         for name, _ in self.cell_options:
             if name not in known and not takes_any_option(given):
-                raise ValueError(
+                raise InvalidValue(
                     f"ModelConfig got cell_options with {name!r}; {given} has {', '.join(known) or 'none'}."
                 )
 
@@ -150,31 +159,31 @@ class ModelConfig:
         given = dict(self.signature)
         known = {"windows": None, "level": 2, "view": "both", "univariate": False}
         if unknown := set(given) - set(known):
-            raise ValueError(
+            raise InvalidValue(
                 f"ModelConfig got a signature with {', '.join(sorted(unknown))}; give some of {', '.join(known)}."
             )
         chosen = known | given
         for name in ("windows", "level"):
             if type(chosen[name]) is not int or chosen[name] < 1:
-                raise ValueError(
+                raise InvalidValue(
                     f"ModelConfig got a signature with {name}={chosen[name]!r}; give a whole number of at least 1."
                 )
         if chosen["view"] not in VIEWS:
-            raise ValueError(
+            raise InvalidValue(
                 f"ModelConfig got a signature with view={chosen['view']!r}; give one of {', '.join(VIEWS)}."
             )
         if type(chosen["univariate"]) is not bool:
-            raise ValueError(
+            raise InvalidValue(
                 f"ModelConfig got a signature with univariate={chosen['univariate']!r}; give true or false."
             )
         if self.patch > 1:
-            raise ValueError(
+            raise InvalidValue(
                 f"ModelConfig got a signature and patch={self.patch}; windows are patches, so give patch=1."
             )
         if self.task == "per-step":
-            raise ValueError('ModelConfig got a signature with task="per-step"; windows have outputs, but not steps.')
+            raise InvalidValue('ModelConfig got a signature with task="per-step"; windows have outputs, but not steps.')
         if chosen["univariate"] and self.time:
-            raise ValueError(
+            raise InvalidValue(
                 "ModelConfig got a univariate signature, which has the time, and time=True; give time=False."
             )
         object.__setattr__(self, "signature", tuple(sorted(chosen.items())))
@@ -193,12 +202,12 @@ class ModelConfig:
         """The inverse of `to_json`; a field that does not exist is refused by name, and so is a cell that nobody registered."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
-            raise ValueError(f"A model's configuration is a JSON object, not {type(fields).__name__}.")
+            raise InvalidValue(f"A model's configuration is a JSON object, not {type(fields).__name__}.")
         known = {field.name for field in dataclasses.fields(cls)}
         if unknown := set(fields) - known:
-            raise ValueError(f"A model's configuration has no field {', '.join(sorted(unknown))}.")
+            raise InvalidValue(f"A model's configuration has no field {', '.join(sorted(unknown))}.")
         if isinstance(cell := fields.get("cell"), str) and cell not in names():
-            raise ValueError(
+            raise InvalidValue(
                 f"The cell {cell!r} is not one of lrcssm's; import the module that registers it (lrcssm.cells.register) and try again."
             )
         return cls(**fields)
@@ -206,14 +215,7 @@ class ModelConfig:
 
 RELEASED: dict[str, Any] = {
     "cell_options": {"form": "released"}, "standardise": "none", "layout": "released", "mixer": "mlp",
-    "activation": "relu", "pool": "logits",
+    "activation": "relu", "pool": "logits", "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
-"""The fields of `ModelConfig` that make the model of the code released with the paper."""
-
-
-def released(input_dim: int, output_dim: int, *, width: int, state: int, depth: int, **changes: Any) -> ModelConfig:
-    """The model of the code released with the paper: its cell, its blocks, and a classifier for each step whose logits
-    are averaged. (Its dropout was never applied; its elastance shift never used, so it is not here.)"""
-    sizes: dict[str, Any] = {"input_dim": input_dim, "output_dim": output_dim, "width": width, "state": state}
-    fields: dict[str, Any] = sizes | {"depth": depth} | RELEASED | changes
-    return ModelConfig(**fields)
+"""The fields of `ModelConfig` that make the model of the code released with the paper: its cell, its blocks, and a classifier
+for each step whose logits are averaged. (Its dropout was never applied; its elastance shift never used, so it is not here.)"""

@@ -30,7 +30,7 @@ def flops_per_step(model: SequenceModel) -> Flops:
     import jax, lrcssm
     from lrcssm.models import flops_per_step
 
-    config = lrcssm.ModelConfig(input_dim=6, output_dim=5, width=64, state=16, depth=4)
+    config = lrcssm.ModelConfig(input_dim=6, output_dim=5, hidden_dim=64, state_dim=16, num_blocks=4)
     found = flops_per_step(lrcssm.SequenceModel(config, jax.random.key(0)))
     print(f"{found.training:,.0f} operations a step, c_f = {found.constant:.0f}")
     ```
@@ -45,4 +45,4 @@ def flops_per_step(model: SequenceModel) -> Flops:
     if model.encoder is not None:  # nobody asks for the derivative with respect to the data
         first = model.encoder.first if isinstance(model.encoder, MLP) else model.encoder
         training -= 2.0 * first.weight.size
-    return Flops(forward, training, training / (model.config.width * model.config.depth))
+    return Flops(forward, training, training / (model.config.hidden_dim * model.config.num_blocks))

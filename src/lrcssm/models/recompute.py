@@ -21,7 +21,7 @@ VERY_LONG, KEPT = 2**26, 2**26
 
 def very_long(model: Any, x: Float[Array, "time *batch features"]) -> bool:
     """Whether what is inside the blocks should not be kept for the backward pass."""
-    return math.prod(x.shape[:-1]) * model.config.width * len(model.blocks) >= VERY_LONG
+    return math.prod(x.shape[:-1]) * model.config.hidden_dim * len(model.blocks) >= VERY_LONG
 
 
 def kept(

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from ..cells.base import parameter_count as count_numbers
 from ..engine import Auto, Solver
 from ..engine.solve import check_solution, is_traced
+from ..errors import InvalidType, InvalidValue
 from .block import Block, Passed
 from .budget import choose_way
 from .chunks import choose_chunk, choose_pieces, run_chunks, why_at_once
@@ -41,7 +42,7 @@ class SequenceModel(eqx.Module):
     ```python
     import jax, lrcssm
 
-    config = lrcssm.ModelConfig(input_dim=6, output_dim=2, width=16, state=16, depth=2)
+    config = lrcssm.ModelConfig(input_dim=6, output_dim=2, hidden_dim=16, state_dim=16, num_blocks=2)
     model = lrcssm.SequenceModel(config, jax.random.key(0))
     inputs = jax.random.normal(jax.random.key(1), (100, 5, 6))  # time, batch, channels
     logits, state = model(inputs)
@@ -64,10 +65,10 @@ class SequenceModel(eqx.Module):
     config: ModelConfig = eqx.field(static=True)
 
     def __init__(self, config: ModelConfig, key: PRNGKeyArray):
-        keys = jax.random.split(key, config.depth + 3)
+        keys = jax.random.split(key, config.num_blocks + 3)
         self.config = config
         self.features = Features(config)
-        width, size = config.width, self.features.size
+        width, size = config.hidden_dim, self.features.size
         if config.encoder == "mlp":
             self.encoder = MLP(size, width, width, "relu", keys[0], released=config.layout == "released")
         else:
@@ -188,7 +189,7 @@ class SequenceModel(eqx.Module):
         ```python
         import jax, lrcssm
 
-        config = lrcssm.ModelConfig(input_dim=6, output_dim=2, width=16, state=16, depth=2)
+        config = lrcssm.ModelConfig(input_dim=6, output_dim=2, hidden_dim=16, state_dim=16, num_blocks=2)
         model = lrcssm.SequenceModel(config, jax.random.key(0))
         state = None
         for sample in jax.random.normal(jax.random.key(1), (5, 6)):
@@ -212,11 +213,11 @@ class SequenceModel(eqx.Module):
         self.check_steps()
         wanted = self.config.input_dim
         if sample.ndim < 1 or sample.shape[-1] != wanted:
-            raise ValueError(
+            raise InvalidValue(
                 f"The model got a sample of shape {sample.shape}; expected (..., {wanted}), one time step."
             )
         if state is not None and not isinstance(state, StepState):
-            raise TypeError(
+            raise InvalidType(
                 f"step got a state of the kind {type(state).__name__}; give what step gave for the sample before. To begin "
                 "with a past, step through it."
             )
@@ -294,20 +295,20 @@ class SequenceModel(eqx.Module):
     def _check(self, inputs, state):
         wanted = self.config.input_dim
         if inputs.ndim < 2 or inputs.shape[-1] != wanted:
-            raise ValueError(
+            raise InvalidValue(
                 f"The model got inputs of shape {inputs.shape}; expected (time, ..., {wanted}): time first, "
                 f"{wanted} channels last."
             )
         if state is not None and not isinstance(state, ModelState):
-            raise TypeError(
+            raise InvalidType(
                 f"The model got a state of the kind {type(state).__name__}; a call takes what another call gave. What step gave "
                 "is for step."
             )
         what = self.whole()
         if state is not None and what is not None:
-            raise ValueError(f"The model got a state, but it {what}, so a sequence cannot be given to it in pieces.")
+            raise InvalidValue(f"The model got a state, but it {what}, so a sequence cannot be given to it in pieces.")
         if state is not None and self.config.patch > 1 and inputs.shape[0] % self.config.patch:
-            raise ValueError(
+            raise InvalidValue(
                 f"The model got {inputs.shape[0]} steps and a state; with patch={self.config.patch} a piece must be a "
                 "multiple of that."
             )
@@ -325,7 +326,7 @@ class SequenceModel(eqx.Module):
     def check_steps(self) -> None:
         """Raises `ValueError` with one sentence if the model cannot take one sample at a time."""
         if (what := self.whole()) is not None:
-            raise ValueError(
+            raise InvalidValue(
                 f"The model was asked for a step, but it {what}, so a sequence cannot be given to it in pieces; call it "
                 "with all steps."
             )

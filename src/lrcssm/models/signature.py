@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..engine.prefix import prefixes
+from ..errors import InvalidValue
 from .layers import masked
 
 View = Literal["local", "global", "both"]
@@ -58,7 +59,7 @@ def log_signatures(
     The last interval may be shorter; those after the last valid step are zero.
     """
     if depth not in (1, 2):
-        raise ValueError(f"log_signatures got depth={depth!r}; give 1 (increments) or 2 (increments and areas).")
+        raise InvalidValue(f"log_signatures got depth={depth!r}; give 1 (increments) or 2 (increments and areas).")
     path, _ = valid_first(path, mask)
     extra = -path.shape[0] % step
     path = jnp.concatenate([jnp.zeros_like(path[:1]), path, *[path[-1:]] * extra])

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..errors import InvalidValue
 from .step import StepState, start
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Stream:
     ```python
     import jax, lrcssm, numpy as np
 
-    config = lrcssm.ModelConfig(input_dim=6, output_dim=2, width=16, state=16, depth=2)
+    config = lrcssm.ModelConfig(input_dim=6, output_dim=2, hidden_dim=16, state_dim=16, num_blocks=2)
     model = lrcssm.SequenceModel(config, jax.random.key(0))
     stream = model.stream()
     for sample in np.random.normal(size=(5, 6)):
@@ -44,7 +45,7 @@ class Stream:
     def __init__(self, model: "SequenceModel", count: int | None = None):
         model.check_steps()
         if count is not None and (not isinstance(count, int) or count < 1):
-            raise ValueError(f"A model was asked for {count!r} streams; give a whole number of at least 1, or None.")
+            raise InvalidValue(f"A model was asked for {count!r} streams; give a whole number of at least 1, or None.")
         self.model, self.count = model, count
         self._dtype = np.dtype(model.target_mean.dtype)
         self._packing = Packing(start(model))
@@ -76,9 +77,9 @@ class Stream:
         sample = np.asarray(sample, self._dtype)
         wanted = self._shape if rows is None else (len(rows), self._shape[-1])
         if sample.shape != wanted:
-            raise ValueError(f"The stream got a sample of shape {sample.shape}; expected {wanted}.")
+            raise InvalidValue(f"The stream got a sample of shape {sample.shape}; expected {wanted}.")
         if not np.isfinite(sample).all():
-            raise ValueError("The stream got a sample that is not finite; leave the step out, or fill in the value.")
+            raise InvalidValue("The stream got a sample that is not finite; leave the step out, or fill in the value.")
         if dt is not None:
             dt = self._time(dt, sample.shape[:-1])
         if rows is None:
@@ -106,7 +107,7 @@ class Stream:
     def probabilities(self) -> np.ndarray:
         """The probability of each class, from all samples so far (of `task="per-step"`, at the last one)."""
         if self.model.config.task not in ("classify", "per-step"):
-            raise ValueError(f'The model has task="{self.model.config.task}", so its outputs are no classes.')
+            raise InvalidValue(f'The model has task="{self.model.config.task}", so its outputs are no classes.')
         logits = np.asarray(self._output, np.float64)
         shares = np.exp(logits - logits.max(-1, keepdims=True))
         return shares / shares.sum(-1, keepdims=True)
@@ -178,24 +179,24 @@ class Stream:
         if which is None:
             return None
         if self.count is None:
-            raise ValueError("The stream got which=, but there is only one; model.stream(count) makes many.")
+            raise InvalidValue("The stream got which=, but there is only one; model.stream(count) makes many.")
         rows = np.asarray(which)
         if rows.size == 0:
             return np.zeros(0, np.int32)
         if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-            raise ValueError(f"The stream got which={which!r}; give a list of whole numbers, one for each sample.")
+            raise InvalidValue(f"The stream got which={which!r}; give a list of whole numbers, one for each sample.")
         if rows.min() < 0 or rows.max() >= self.count:
-            raise ValueError(f"The stream got which={which!r}; give numbers from 0 to {self.count - 1}.")
+            raise InvalidValue(f"The stream got which={which!r}; give numbers from 0 to {self.count - 1}.")
         if len(np.unique(rows)) < len(rows):
-            raise ValueError(f"The stream got which={which!r}; each stream takes one sample at a time.")
+            raise InvalidValue(f"The stream got which={which!r}; each stream takes one sample at a time.")
         return rows.astype(np.int32)
 
     def _time(self, dt, shape) -> np.ndarray:
         given = np.asarray(dt, self._dtype)
         if given.shape not in ((), shape):
-            raise ValueError(f"The stream got dt of shape {given.shape}; expected a scalar or {shape}.")
+            raise InvalidValue(f"The stream got dt of shape {given.shape}; expected a scalar or {shape}.")
         if not (np.isfinite(given) & (given > 0)).all():
-            raise ValueError(f"The stream got dt={dt!r}; give the time of a step, above 0.")
+            raise InvalidValue(f"The stream got dt={dt!r}; give the time of a step, above 0.")
         return np.broadcast_to(given, shape)
 
     def _places(self, rows) -> np.ndarray:

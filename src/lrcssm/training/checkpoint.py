@@ -20,6 +20,7 @@ import numpy as np
 
 from ..data import Cases
 from ..engine import Solver
+from ..errors import LrcssmError
 from ..files import FileError, named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel
 from .config import TrainingConfig
@@ -30,7 +31,7 @@ MOST_SECONDS = 60.0
 """The most: where it takes long from one look at the validation data to the next, there is a checkpoint in between."""
 
 
-class CheckpointError(ValueError):
+class CheckpointError(LrcssmError, ValueError):
     """A checkpoint that cannot be used; its text says why."""
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
+from ..errors import InvalidValue
 from ..models.budget import as_bytes
 
 
@@ -67,25 +68,27 @@ class TrainingConfig:
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"TrainingConfig got {name}={value!r}; give a whole number of at least 1.")
+                raise InvalidValue(f"TrainingConfig got {name}={value!r}; give a whole number of at least 1.")
         if self.memory is not None:
             object.__setattr__(self, "memory", as_bytes(self.memory, "TrainingConfig"))
         if not isinstance(self.seed, int) or self.seed < 0:
-            raise ValueError(f"TrainingConfig got seed={self.seed!r}; give a whole number of at least 0.")
+            raise InvalidValue(f"TrainingConfig got seed={self.seed!r}; give a whole number of at least 0.")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"TrainingConfig got {name}={getattr(self, name)!r}; give a positive number.")
+                raise InvalidValue(f"TrainingConfig got {name}={getattr(self, name)!r}; give a positive number.")
         if not self.weight_decay >= 0:
-            raise ValueError(f"TrainingConfig got weight_decay={self.weight_decay!r}; give 0 or a positive number.")
+            raise InvalidValue(f"TrainingConfig got weight_decay={self.weight_decay!r}; give 0 or a positive number.")
         for name in ("ema", "label_smoothing", "warmup"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"TrainingConfig got {name}={getattr(self, name)!r}; give a number from 0 to below 1.")
+                raise InvalidValue(
+                    f"TrainingConfig got {name}={getattr(self, name)!r}; give a number from 0 to below 1."
+                )
         for name, options in {
             "schedule": ("cosine", "constant"), "class_weights": ("balanced", None), "monitor": ("score", "loss", "last"),
         }.items():  # fmt: skip
             if getattr(self, name) not in options:
                 wanted = " or ".join(repr(option) for option in options)
-                raise ValueError(f"TrainingConfig got {name}={getattr(self, name)!r}; give {wanted}.")
+                raise InvalidValue(f"TrainingConfig got {name}={getattr(self, name)!r}; give {wanted}.")
 
     def knobs(self) -> "Knobs":
         """The numbers that a training step takes."""

@@ -15,6 +15,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..engine import Sharded, Solver
+from ..errors import InvalidValue
 
 BATCH, SEQUENCE = "batch", "sequence"
 
@@ -31,10 +32,10 @@ def make_mesh(batch: int = 1, sequence: int = 1) -> Mesh:
     """
     for name, number in {BATCH: batch, SEQUENCE: sequence}.items():
         if number < 1:
-            raise ValueError(f"make_mesh got {name}={number!r}; give a whole number of at least 1.")
+            raise InvalidValue(f"make_mesh got {name}={number!r}; give a whole number of at least 1.")
     have = jax.devices()
     if batch * sequence > len(have):
-        raise ValueError(
+        raise InvalidValue(
             f"make_mesh got batch={batch} and sequence={sequence}, which needs {batch * sequence} devices; there are "
             f"{len(have)}."
         )

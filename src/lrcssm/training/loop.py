@@ -21,6 +21,7 @@ from jax.sharding import Mesh
 
 from ..data.cases import Cases, arrange
 from ..engine import Auto, Sharded, Solver, Status
+from ..errors import InvalidValue, TrainingError
 from ..models import SequenceModel
 from ..models.chunks import needs_all_steps
 from .checkpoint import Checkpoint, identity
@@ -103,7 +104,7 @@ def fit(
 
     cases, split = digits()
     train, validation, test = (cases.take(part) for part in split)
-    config = lrcssm.ModelConfig(input_dim=1, output_dim=10, width=16, state=16, depth=1, patch=8)
+    config = lrcssm.ModelConfig(input_dim=1, output_dim=10, hidden_dim=16, state_dim=16, num_blocks=1, patch=8)
     model = lrcssm.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
     fitted = fit(model, train, validation, TrainingConfig(steps=20, check_every=10))
     print(evaluate(fitted.model, test)["accuracy"])
@@ -132,9 +133,9 @@ def fit(
     for name in ("truncate", "chunk"):
         value = getattr(config, name)
         if value is not None and (reason := needs_all_steps(model, training=True)) is not None:
-            raise ValueError(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
+            raise InvalidValue(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
     if isinstance(solver, Sharded):
-        raise ValueError(
+        raise InvalidValue(
             "fit got a solver for many devices; give their mesh as mesh=, and how each of them solves its part."
         )
     knobs, key = config.knobs(), jax.random.key(config.seed)
@@ -184,7 +185,7 @@ def fit(
         running, iterations, statuses = zip(*since, strict=True)
         loss, worst = float(jnp.mean(jnp.stack(running))), Status(int(jnp.max(jnp.stack(statuses))))
         if not worst.ok or not np.isfinite(loss):
-            raise FloatingPointError(
+            raise TrainingError(
                 f"Training failed by step {now}, with a loss of {loss:.4g}: {_cause(train, worst, config)}"
             )
         chosen = state.average if config.ema else state.model
@@ -222,7 +223,7 @@ def _judged(progress: Progress, state, chosen, epoch: Epoch, config: TrainingCon
     """The progress after a look: is this model the best one, and is it time to stop?"""
     score = _score(epoch, config)
     if math.isnan(score):
-        raise FloatingPointError(f"By step {epoch.step} the outputs for the validation cases are not numbers.")
+        raise TrainingError(f"By step {epoch.step} the outputs for the validation cases are not numbers.")
     reached = max((_score(one, config) for one in progress.history), default=-math.inf)
     stale = 0 if score > reached else progress.stale + 1
     history = (*progress.history, epoch)
@@ -260,18 +261,18 @@ def _check(model, train, validation):
         if cases is None:
             continue
         if cases.targets is None:
-            raise ValueError(f"fit got {name} cases without targets.")
+            raise InvalidValue(f"fit got {name} cases without targets.")
         if cases.channels != model.config.input_dim:
-            raise ValueError(f"fit got cases with {cases.channels} channels for a model of {model.config.input_dim}.")
+            raise InvalidValue(f"fit got cases with {cases.channels} channels for a model of {model.config.input_dim}.")
         if model.config.task == "classify":
             odd = [int(one) for one in (np.min(cases.targets), np.max(cases.targets))]
             if odd[0] < 0 or odd[1] >= model.config.output_dim:
-                raise ValueError(
+                raise InvalidValue(
                     f"fit got class {odd[0] if odd[0] < 0 else odd[1]} for a model of {model.config.output_dim} classes, "
                     "which are counted from 0."
                 )
         elif isinstance(cases.targets, np.ndarray) and not np.isfinite(cases.targets).all():
-            raise ValueError(f"fit got {name} targets that are not finite; leave these cases out.")
+            raise InvalidValue(f"fit got {name} targets that are not finite; leave these cases out.")
 
 
 def _endless(train: Cases, size: int, filled: int, seed: int, skip: int) -> Iterator[Any]:

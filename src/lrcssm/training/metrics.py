@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from ..data import Batch, Cases, batches
 from ..engine import Auto, Solver
+from ..errors import InvalidValue
 from ..models import SequenceModel
 from ..models.layers import moments
 from .devices import divisible, keep_everywhere, spread
@@ -59,7 +60,7 @@ def evaluate(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver
     """Scores on cases with targets. Classification: accuracy, balanced accuracy, macro F1 and log-loss. Regression: mean
     squared and absolute error and R²."""
     if cases.targets is None:
-        raise ValueError("evaluate got cases without targets; predict gives outputs for them.")
+        raise InvalidValue("evaluate got cases without targets; predict gives outputs for them.")
     outputs, targets = predict(model, cases, batch, solver), cases.targets
     if model.config.task == "per-step":
         valid = cases.valid or [slice(None)] * len(cases)
@@ -108,7 +109,7 @@ def weights_of(cases: Cases, kind: str | None, classes: int) -> np.ndarray | Non
     if kind is None or cases.targets is None:
         return None
     if isinstance(cases.targets, tuple) or not np.issubdtype(cases.targets.dtype, np.integer):
-        raise ValueError(f"class_weights={kind!r} was given, but the targets are not one class for each case.")
+        raise InvalidValue(f"class_weights={kind!r} was given, but the targets are not one class for each case.")
     counts = np.bincount(np.asarray(cases.targets).astype(int), minlength=classes)
     return np.where(counts > 0, len(cases) / (np.count_nonzero(counts) * np.maximum(counts, 1)), 0.0)
 

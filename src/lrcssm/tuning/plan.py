@@ -9,6 +9,7 @@ from typing import Any
 
 from ..data import Cases, Dataset, load
 from ..data.catalogue import from_anywhere
+from ..errors import InvalidValue
 from ..experiments.jobs import fingerprint
 from ..models import ModelConfig
 from ..runs import ModelOptions, Train, TrainingOptions, given
@@ -104,7 +105,7 @@ class Material:
         """Reads the data; `ValueError` if it is not that of the study."""
         data = load(plan.options["source"], directory=data_dir or plan.options["data_dir"])
         if fingerprint(data) != plan.data:
-            raise ValueError(
+            raise InvalidValue(
                 f"{data.name} is not what it was when the study was made; get the same data again, or make another study."
             )
         return cls(plan, data)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tyro
 
+from ..errors import InvalidValue
 from ..runs import ModelOptions, TrainingOptions
 
 _MODEL = tuple(field.name for field in dataclasses.fields(ModelOptions) if field.name != "cell_options")
@@ -45,17 +46,17 @@ class Axis:
 
 
 PAPER = (
-    Axis("width", (16, 64, 128)),
-    Axis("state", (16, 64, 256)),
-    Axis("depth", (2, 4, 6)),
+    Axis("hidden_dim", (16, 64, 128)),
+    Axis("state_dim", (16, 64, 256)),
+    Axis("num_blocks", (2, 4, 6)),
     Axis("learning_rate", (1e-5, 1e-4, 1e-3)),
 )
 """The grid of the paper's appendix, 81 points."""
 
 SEARCH = (
-    Axis("width", (16, 64, 128)),
-    Axis("state", (16, 64, 256)),
-    Axis("depth", (1, 2, 4, 6)),
+    Axis("hidden_dim", (16, 64, 128)),
+    Axis("state_dim", (16, 64, 256)),
+    Axis("num_blocks", (1, 2, 4, 6)),
     Axis("dropout", (0.0, 0.1, 0.3)),
     Axis("learning_rate", range=(1e-5, 3e-2)),
     Axis("weight_decay", range=(1e-4, 1e-1)),
@@ -120,10 +121,10 @@ def make_space(kind: str, vary: Sequence[str], held: Sequence[str]) -> Space:
     for word in vary:
         axis = _axis(word, grid)
         if axis.name in held:
-            raise ValueError(f"--vary got {word!r}, but --{_option(axis.name)} holds it; give one of the two.")
+            raise InvalidValue(f"--vary got {word!r}, but --{_option(axis.name)} holds it; give one of the two.")
         axes[axis.name] = axis
     if not axes:
-        raise ValueError("Every option of the space is held at one value, so there is nothing to vary; see --vary.")
+        raise InvalidValue("Every option of the space is held at one value, so there is nothing to vary; see --vary.")
     return Space(grid, tuple(axes.values()))
 
 
@@ -131,20 +132,20 @@ def _axis(word: str, grid: bool) -> Axis:
     name, equals, text = word.partition("=")
     name = name.removeprefix("--").replace("-", "_")
     if not equals or not text:
-        raise ValueError(f"--vary got {word!r}; give name=value,value as in width=32,64.")
+        raise InvalidValue(f"--vary got {word!r}; give name=value,value as in hidden_dim=32,64.")
     if name not in (*_MODEL, *_TRAINING):
-        raise ValueError(f"--vary got {word!r}; give one of {', '.join((*_MODEL, *_TRAINING))}.")
+        raise InvalidValue(f"--vary got {word!r}; give one of {', '.join((*_MODEL, *_TRAINING))}.")
     low, dots, high = text.partition("..")
     if not dots:
         values = tuple(_value(name, one) for one in text.split(","))
         if len(set(values)) < len(values):
-            raise ValueError(f"--vary got {word!r}; give each value once.")
+            raise InvalidValue(f"--vary got {word!r}; give each value once.")
         return Axis(name, values)
     ends = _value(name, low), _value(name, high)
     if grid or not all(isinstance(end, float) for end in ends):
-        raise ValueError(f"--vary got {word!r}; a range is for a search and for numbers with a point; give a list.")
+        raise InvalidValue(f"--vary got {word!r}; a range is for a search and for numbers with a point; give a list.")
     if not 0 < ends[0] < ends[1]:
-        raise ValueError(f"--vary got {word!r}; a range goes from one positive number to a larger one.")
+        raise InvalidValue(f"--vary got {word!r}; a range goes from one positive number to a larger one.")
     return Axis(name, range=ends)
 
 
@@ -155,7 +156,7 @@ def _value(name: str, text: str) -> Any:
         with contextlib.redirect_stderr(io.StringIO()):
             return getattr(tyro.cli(options, args=[f"--{_option(name)}", text], console_outputs=False), name)
     except SystemExit:
-        raise ValueError(f"--vary got {text!r} for {name}, which --{_option(name)} would not take.") from None
+        raise InvalidValue(f"--vary got {text!r} for {name}, which --{_option(name)} would not take.") from None
 
 
 def _option(name: str) -> str:

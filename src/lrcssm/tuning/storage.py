@@ -10,6 +10,8 @@ import optuna
 from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
+from ..errors import InvalidValue
+
 try:
     import fcntl
 except ImportError:  # a system without such locks
@@ -48,9 +50,9 @@ def open_place(study: str, where: str | None, *, make: bool) -> Place:
         return Place(_connected(where), HOME, local=False)
     path = HOME / f"{study}.journal" if where is None else pathlib.Path(where).expanduser()
     if path.is_dir():
-        raise ValueError(f"--storage got {where}, which is a folder; give a file, or the address of a database.")
+        raise InvalidValue(f"--storage got {where}, which is a folder; give a file, or the address of a database.")
     if not path.exists() and not make:
-        raise ValueError(f"There is no study in {path}; lrcssm tune start SOURCE --study {study} makes one.")
+        raise InvalidValue(f"There is no study in {path}; lrcssm tune start SOURCE --study {study} makes one.")
     if make:
         path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
@@ -61,7 +63,7 @@ def open_place(study: str, where: str | None, *, make: bool) -> Place:
     try:
         storage = JournalStorage(JournalFileBackend(str(path), lock))
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a journal of Optuna, or it is damaged.") from error
+        raise InvalidValue(f"{path} is not a journal of Optuna, or it is damaged.") from error
     return Place(storage, path.parent, local=fcntl is not None)
 
 
@@ -117,7 +119,7 @@ def _connected(url: str) -> BaseStorage:
     if url.startswith("grpc://"):
         host, _, port = url.removeprefix("grpc://").rstrip("/").rpartition(":")
         if not host or not port.isdecimal():
-            raise ValueError(f"--storage got {shown!r}; give grpc://host:port.")
+            raise InvalidValue(f"--storage got {shown!r}; give grpc://host:port.")
         make = lambda: _proxy(host, int(port))
     else:
         make = lambda: RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
@@ -127,10 +129,10 @@ def _connected(url: str) -> BaseStorage:
         return make()
     except ImportError as error:
         module = getattr(error.__cause__ or error, "name", None) or "a module"
-        raise ValueError(f"--storage got {shown!r}, for which Python needs {module}; install it.") from error
+        raise InvalidValue(f"--storage got {shown!r}, for which Python needs {module}; install it.") from error
     except (sqlalchemy.exc.SQLAlchemyError, ConnectionError, ValueError) as error:
         first, *_ = [*str(error).strip().splitlines(), type(error).__name__]
-        raise ValueError(f"--storage got {shown!r}, which cannot be used: {first.rstrip('.')}.") from error
+        raise InvalidValue(f"--storage got {shown!r}, which cannot be used: {first.rstrip('.')}.") from error
 
 
 def _proxy(host: str, port: int) -> BaseStorage:

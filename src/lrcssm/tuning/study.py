@@ -11,6 +11,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from ..errors import InvalidValue
 from ..experiments.jobs import alone
 from ..runs.folder import Folder
 from .plan import Plan
@@ -50,10 +51,10 @@ class Study:
         except KeyError:
             there = [one.study_name for one in place.storage.get_all_studies()]
             known = f"it has {', '.join(there)}" if there else "it has none"
-            raise ValueError(f"There is no study {name!r} in this storage; {known}.") from None
+            raise InvalidValue(f"There is no study {name!r} in this storage; {known}.") from None
         plan = found.user_attrs.get(PLAN)
         if plan is None:
-            raise ValueError(
+            raise InvalidValue(
                 f"The study {name!r} has no plan, because it was not made to its end, or not by lrcssm; give the lrcssm tune "
                 "start that makes it."
             )
@@ -70,10 +71,10 @@ class Study:
         found = optuna.create_study(study_name=name, storage=place.storage, direction="maximize", load_if_exists=True)
         if PLAN not in found.user_attrs:
             if found.get_trials(deepcopy=False):
-                raise ValueError(f"The study {name!r} was not made by lrcssm; give another --study.")
+                raise InvalidValue(f"The study {name!r} was not made by lrcssm; give another --study.")
             found.set_user_attr(PLAN, plan.to_json())
         if (before := found.user_attrs[PLAN]) != plan.to_json():
-            raise ValueError(
+            raise InvalidValue(
                 f"There is a study {name!r} with other options ({_difference(before, plan.to_json())}); give the same, or "
                 "another --study."
             )

@@ -19,6 +19,7 @@ import numpy as np
 from ..data import Cases
 from ..data.cases import arrange
 from ..engine import Auto, Solver, Status
+from ..errors import InvalidValue
 from ..models import ModelConfig, SequenceModel
 from ..models.budget import as_bytes
 from ..training import Epoch, Fitted, TrainingConfig, evaluate
@@ -37,7 +38,7 @@ PAYS = 2**17
 def pays(config: ModelConfig, training: TrainingConfig, train: Cases) -> bool:
     """Whether such runs can be trained together, and gain by it."""
     lengths = {len(one) for one in train.series}
-    return len(lengths) == 1 and training.batch * -(-max(lengths) // config.patch) * config.width <= PAYS
+    return len(lengths) == 1 and training.batch * -(-max(lengths) // config.patch) * config.hidden_dim <= PAYS
 
 
 def fit_together(
@@ -59,7 +60,7 @@ def fit_together(
 
     cases, split = digits()
     train, validation, test = (cases.take(part) for part in split)
-    config = lrcssm.ModelConfig(input_dim=1, output_dim=10, width=8, state=8, depth=1, patch=8)
+    config = lrcssm.ModelConfig(input_dim=1, output_dim=10, hidden_dim=8, state_dim=8, num_blocks=1, patch=8)
     model = lrcssm.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
     trainings = [TrainingConfig(steps=10, learning_rate=rate) for rate in (1e-4, 1e-3, 1e-2)]
     print([fitted.score for fitted in fit_together([model] * 3, train, validation, trainings)])
@@ -129,18 +130,20 @@ def fit_together(
 
 def _check_alike(models: Sequence[SequenceModel], trains: Sequence[Cases], configs: Sequence[TrainingConfig]) -> None:
     if not models or len(models) != len(configs):
-        raise ValueError(
+        raise InvalidValue(
             f"fit_together got {len(models)} models and {len(configs)} configs; give one for each, at least 1."
         )
     if any(model.config != models[0].config for model in models):
-        raise ValueError("fit_together got models of different configurations; only those of one can share a program.")
+        raise InvalidValue(
+            "fit_together got models of different configurations; only those of one can share a program."
+        )
     for name in ALIKE:
         if len(found := {getattr(config, name) for config in configs}) > 1:
-            raise ValueError(f"fit_together got {name}={sorted(found, key=str)}; give all the same.")
+            raise InvalidValue(f"fit_together got {name}={sorted(found, key=str)}; give all the same.")
     if len({min(configs[0].batch, len(train)) for train in trains}) > 1:
-        raise ValueError("fit_together got training cases for batches of different sizes; train each alone.")
+        raise InvalidValue("fit_together got training cases for batches of different sizes; train each alone.")
     if len({length for train in trains for length, _ in arrange(train, configs[0].batch)}) > 1:
-        raise ValueError(
+        raise InvalidValue(
             "fit_together got series of different lengths, whose batches cannot be stacked; train each alone."
         )
 

@@ -9,9 +9,10 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping
 
+from ... import plugins
+from ...errors import InvalidValue, MissingFile
 from ...files import FileError
 from ..dataset import Dataset
-from ..ppg import find_people, ppg_dalia
 from .arff import read_arff
 from .csv import read_csv
 from .folder import Reader, read_folder, suffix_of, together
@@ -50,14 +51,23 @@ def read(path: str | os.PathLike[str], task: str | None = None, target: str | No
     A `Dataset`. What cannot be read raises `FileError`, and what is not there `FileNotFoundError`.
     """
     source = pathlib.Path(path)
-    if source.is_dir() and find_people(source):
+    if source.is_dir() and (known := _by_extension(source)) is not None:
         if target is not None:
             raise _no_columns(source, target)
-        return ppg_dalia(source)
+        return known
     readers = _readers(target)
     if source.is_dir():
         return _guarded(source, lambda: read_folder(source, readers, task, target), task)
     return _guarded(source, lambda: _read_file(source, readers), task)
+
+
+def _by_extension(folder: pathlib.Path) -> Dataset | None:
+    """Data set of a folder whose layout an installed extension knows."""
+    for name in plugins.find("readers"):
+        reader = plugins.load("readers", name)
+        if reader is not None and (found := reader(folder)) is not None:
+            return found
+    return None
 
 
 def read_parts(
@@ -78,7 +88,7 @@ def read_parts(
     """
     files = {part: pathlib.Path(path) for part, path in paths.items()}
     if not {"train", "test"} <= set(files) <= {"train", "validation", "test"}:
-        raise ValueError(f"read_parts got {sorted(files)}; give train, test and perhaps validation.")
+        raise InvalidValue(f"read_parts got {sorted(files)}; give train, test and perhaps validation.")
     readers = _readers(target)
     return _guarded(
         files["train"],
@@ -106,7 +116,7 @@ def _no_columns(path: pathlib.Path, target: str) -> NoTargetColumn:
 
 def _read_file(source: pathlib.Path, readers: Mapping[str, Reader]) -> Raw:
     if not source.exists():
-        raise FileNotFoundError(f"{source} does not exist; give a file or a folder.")
+        raise MissingFile(f"{source} does not exist; give a file or a folder.")
     reader = readers.get(suffix_of(source))
     if not source.is_file() or reader is None:
         raise FileError(f"{source} is not a file that ends in {', '.join(READERS)}, nor a folder with such files.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxtyping import PRNGKeyArray
 
-from ...cells import ALL, REGISTERED, Cell
+from ...cells import ALL, REGISTERED, RESERVED, Cell
 from .attention import Transformer as Transformer
 from .base import Outcome as Outcome, Recurrent as Recurrent, TimeLayer as TimeLayer
 from .cde import NCDE as NCDE, NRDE as NRDE, LogNCDE as LogNCDE
@@ -23,6 +23,7 @@ LAYERS: dict[str, type[TimeLayer]] = {
     "Transformer": Transformer,
 }
 """Every layer that is not a cell, by its name."""
+RESERVED.update(LAYERS)
 
 _NOT_OPTIONS = ("input_dim", "state_dim", "dtype", "key")
 
@@ -49,7 +50,7 @@ def make_layer(name: str, input_dim: int, state_dim: int, options: dict[str, Any
 
 
 def _class(name: str) -> type[Cell] | type[TimeLayer]:
-    return (ALL | LAYERS | REGISTERED)[name]
+    return (REGISTERED | ALL | LAYERS)[name]
 
 
 def _parameters(name: str) -> tuple[inspect.Parameter, ...]:

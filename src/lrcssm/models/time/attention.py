@@ -25,6 +25,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ...cells.base import choose
 from ...engine import Solver
 from ...engine.system import chunk_length, scan_chunks
+from ...errors import InvalidValue
 from ..layers import Linear, dropout, masked, normalise
 from .base import Outcome, TimeLayer
 
@@ -136,9 +137,9 @@ class Transformer(TimeLayer):
         choose("Transformer", "positions", positions, ("learned", "sinusoidal", "none"))
         for name, value in {"heads": heads, "layers": layers, "embedding": embedding, "max_length": max_length}.items():
             if value < 1:
-                raise ValueError(f"Transformer got {name}={value}; give a whole number of at least 1.")
+                raise InvalidValue(f"Transformer got {name}={value}; give a whole number of at least 1.")
         if not 0 <= dropout < 1:
-            raise ValueError(f"Transformer got dropout={dropout}; give a number from 0 to below 1.")
+            raise InvalidValue(f"Transformer got dropout={dropout}; give a number from 0 to below 1.")
         keys = jax.random.split(key, 1 + layers)
         self.size = input_dim + (0 if positions == "none" else embedding)
         self.table = 0.02 * jax.random.normal(keys[0], (max_length, embedding)) if positions == "learned" else None
@@ -175,7 +176,7 @@ class Transformer(TimeLayer):
         """The features of the n-th step."""
         if self.table is not None:
             if number.shape[0] > self.table.shape[0]:
-                raise ValueError(
+                raise InvalidValue(
                     f"Transformer got {number.shape[0]} steps but has positions for {self.table.shape[0]}; give a "
                     'larger max_length, positions="sinusoidal", or fewer steps (patch or signature).'
                 )

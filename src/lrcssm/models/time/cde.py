@@ -29,6 +29,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ...engine import Solver
+from ...errors import InvalidValue, MissingExtra
 from ..signature import log_signature_size, log_signatures, valid_first
 from .base import Outcome, TimeLayer
 
@@ -90,7 +91,7 @@ class CDE(TimeLayer):
     def __init__(self, input_dim, state_dim, columns, *, vf_depth, vf_width, step, scale, lip2, solver_steps, key):
         for name, value in {"vf_depth": vf_depth, "step": step, "solver_steps": solver_steps}.items():
             if value < 1:
-                raise ValueError(f"{type(self).__name__} got {name}={value}; give a whole number of at least 1.")
+                raise InvalidValue(f"{type(self).__name__} got {name}={value}; give a whole number of at least 1.")
         keys = jax.random.split(key, vf_depth + 2)
         sizes = (state_dim, *(vf_width,) * vf_depth, state_dim * columns)
         layers = [eqx.nn.Linear(sizes[i], sizes[i + 1], key=keys[i]) for i in range(vf_depth + 1)]
@@ -204,7 +205,7 @@ class LogODE(CDE):
     def __init__(self, input_dim, state_dim, columns, *, depth, **options):
         super().__init__(input_dim, state_dim, columns, **options)
         if depth not in (1, 2):
-            raise ValueError(f"{type(self).__name__} got depth={depth!r}; give a log-signature's depth, 1 or 2.")
+            raise InvalidValue(f"{type(self).__name__} got depth={depth!r}; give a log-signature's depth, 1 or 2.")
         self.depth = depth
 
     def path(self, x, passed):
@@ -292,7 +293,7 @@ def _heun(
         import diffrax
         import lineax
     except ImportError as error:
-        raise ImportError(
+        raise MissingExtra(
             'NCDE, NRDE and LogNCDE are solved by diffrax, which is not installed; pip install "lrcssm[baselines]".'
         ) from error
     shape = jax.ShapeDtypeStruct(increments.shape[1:], increments.dtype)

@@ -31,6 +31,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from ...cells.base import linear
 from ...cells.s4 import S4D
 from ...engine import Solver
+from ...errors import InvalidValue
 from ..layers import Linear, masked
 from .base import Outcome, TimeLayer
 
@@ -124,14 +125,14 @@ def fft_convolution(
 def refuse_state(name: str, state: Any) -> None:
     """For layers that convolve a sequence as a whole."""
     if state is not None:
-        raise ValueError(f"{name} got a state, but it {WHOLE}; give all steps at once, without a state.")
+        raise InvalidValue(f"{name} got a state, but it {WHOLE}; give all steps at once, without a state.")
 
 
 def at_least_one(name: str, **given: int) -> None:
     """Raises `ValueError` with one sentence if an option is not a whole number of at least 1."""
     for option, value in given.items():
         if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} got {option}={value!r}; give a whole number of at least 1.")
+            raise InvalidValue(f"{name} got {option}={value!r}; give a whole number of at least 1.")
 
 
 class S4DConvolution(TimeLayer):
@@ -175,7 +176,7 @@ class S4DConvolution(TimeLayer):
         del key, solver, throw
         refuse_state("S4DConvolution", state)
         if dt is not None and jnp.ndim(dt):
-            raise ValueError(
+            raise InvalidValue(
                 f"S4DConvolution got dt of shape {jnp.shape(dt)}, but a kernel is for steps that all take the same time; "
                 "give a scalar, or take the cell S4D."
             )
@@ -283,7 +284,7 @@ class Hyena(TimeLayer):
         del key, solver, throw
         refuse_state("Hyena", state)
         if dt is not None:
-            raise ValueError(
+            raise InvalidValue(
                 "Hyena got dt, but it sees steps and not the time between them; give regular samples without dt."
             )
         inputs, _, mask, restore = pack(inputs, None, mask)

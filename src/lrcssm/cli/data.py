@@ -1,0 +1,137 @@
+"""The commands `lrcssm data list`, `show` and `fetch`: what they can be asked. What they do is in `lrcssm.data`."""
+
+import dataclasses
+import io
+import sys
+from typing import Annotated
+
+import tyro
+
+from ..errors import InvalidValue
+
+
+@dataclasses.dataclass(frozen=True)
+class ListData:
+    """List the data sets that have a name: built in, synthetic, in the data directory, and in the archive."""
+
+    all: bool = False
+    """Also those of the archive whose size is not known here: univariate and regression problems."""
+    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
+    json: bool = False
+    """Print JSON, with everything."""
+
+    def run(self) -> None:
+        """Prints a table, or JSON."""
+        from ..data.describe import list_entries
+
+        _print_what_can_be_printed()
+        list_entries(self.data_dir, self.all, self.json)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShowData:
+    """Show what is in a data set: sizes, classes, missing values, duplicates, and what its series look like."""
+
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
+    """A name of lrcssm data list, one with a length such as adding:4000, or the path of a file or folder."""
+    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
+    target: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
+    """The column of a .csv that holds the targets; one called target, label, class or y if not given."""
+    picture: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also draw some series of each class into this file: .png, .svg or .pdf."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        """Prints the facts and a sketch, or JSON."""
+        from ..data.describe import show
+
+        _print_what_can_be_printed()
+        show(self.source, self.data_dir, self.picture, self.json, self.target)
+
+
+@dataclasses.dataclass(frozen=True)
+class FetchData:
+    """Download data sets of the UEA, UCR and Monash archives into the data directory, unless they are there."""
+
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME...")]
+    """Names of data sets; lrcssm data list --all shows them."""
+    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
+    url: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """Another place to download from: an address with {name} in it, that of a folder, or that of one zip file."""
+    sha256: Annotated[str | None, tyro.conf.arg(metavar="DIGITS")] = None
+    """Demand that the zip file has this checksum. Otherwise it has to be the one of the first download, if there was
+    one."""
+    force: bool = False
+    """Download even what is there."""
+    timeout: float = 30.0
+    """Seconds without an answer after which a connection is given up."""
+    retries: int = 4
+    """Attempts in a row that may fail, after the first."""
+
+    def __post_init__(self):
+        if not self.names:
+            raise InvalidValue("fetch got no name; give at least one, e.g. Heartbeat.")
+        one_file = self.url is not None and self.url.endswith(".zip") and "{name}" not in self.url
+        if len(self.names) > 1 and (self.sha256 is not None or one_file):
+            option = "--sha256" if self.sha256 is not None else "--url"
+            raise InvalidValue(
+                f"{option} is that of one file, and there are {len(self.names)} names; give one of them."
+            )
+        if not 0 < self.timeout < 1e6:
+            raise InvalidValue(f"--timeout got {self.timeout:g}; give a number of seconds above 0.")
+        if self.retries < 0:
+            raise InvalidValue(f"--retries got {self.retries}; give 0 or more.")
+
+    def run(self) -> None:
+        """Downloads with a bar of progress, and says where each data set is."""
+        from ..data.archive import MIRROR, fetch
+
+        _print_what_can_be_printed()
+        for name in self.names:
+            with _bar(name) as tell:
+                try:
+                    folder = fetch(
+                        name,
+                        directory=self.data_dir,
+                        url=self.url or MIRROR,
+                        demanded=self.sha256,
+                        force=self.force,
+                        timeout=self.timeout,
+                        retries=self.retries,
+                        progress=tell,
+                    )
+                except KeyboardInterrupt:
+                    print(f"What has come of {name} is kept; the same command goes on from there.", file=sys.stderr)
+                    raise
+            print(f"{folder.name} is in {folder}")
+
+
+def _print_what_can_be_printed() -> None:
+    """Names come from files: a character that the terminal does not know becomes a question mark, not an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _bar(name: str):
+    """A context that gives a function to tell progress to, shown on standard error if that is a terminal."""
+    import contextlib
+
+    from rich import progress
+    from rich.console import Console
+
+    @contextlib.contextmanager
+    def shown():
+        console = Console(stderr=True)
+        columns = (
+            progress.TextColumn(name, markup=False), progress.BarColumn(), progress.DownloadColumn(),
+            progress.TransferSpeedColumn(), progress.TimeRemainingColumn(),
+        )  # fmt: skip
+        with progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task(name, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+    return shown()

@@ -1,0 +1,176 @@
+"""What is exported: a model as a function of arrays alone, its parameters in it as constants.
+
+    sequence   inputs (time, batch, channels)                              to outputs
+    step       sample (batch, channels), state (batch, n), begin (batch,)  to output and state
+
+A row of a batch is a stream of its own. Where `begin` is true the row starts anew and what its state holds does not matter,
+so the first state may be anything, say zeros. With `timed` there is one more input, `dt`: (time, batch) or (batch,).
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ...errors import InvalidValue, LrcssmError
+from ..engine import Sequential
+from ..models import SequenceModel
+from ..models.plain import plain
+from ..models.step import start
+
+What = Literal["sequence", "step"]
+
+
+class ExportError(LrcssmError, ValueError):
+    """A model that cannot be exported, or whose export gives other numbers; its text says which."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A function of arrays with the names and shapes of what it takes and gives; letters are sizes that are free."""
+
+    function: Callable[..., tuple[Array, ...]]
+    inputs: dict[str, tuple[Any, ...]]
+    outputs: tuple[str, ...]
+    dtypes: dict[str, np.dtype]
+    multiple: int = 1
+    """Of what the length must be a multiple."""
+    row: Callable[..., tuple[Array, ...]] | None = None
+    """Of a step: the same for one row, without the axis of the batch."""
+
+
+def program(model: SequenceModel, what: What, *, timed: bool = False) -> Program:
+    """A model as a function of arrays.
+
+    **Arguments:**
+
+    - `what`: `"sequence"` or `"step"`.
+    - `timed`: whether it takes `dt`.
+    """
+    if what not in ("sequence", "step"):
+        raise InvalidValue(f'There is no export of {what!r}; give "sequence" or "step".')
+    dtype = np.dtype(model.target_mean.dtype)
+    made = _sequence(model, timed) if what == "sequence" else _step(model, timed)
+    function, inputs, outputs, multiple, row = made
+    dtypes = {name: np.dtype(bool) if name == "begin" else dtype for name in inputs}
+    return Program(function, inputs, outputs, dtypes, multiple, row)
+
+
+def _sequence(model, timed):
+    bare, patch = plain(model), model.config.patch
+
+    def run(inputs, dt=None):
+        # Nothing may ask how long the input is.
+        return (bare(inputs, dt=dt, solver=Sequential(), throw=False, chunk=None)[0],)
+
+    time = "t" if patch == 1 else f"{patch}*t"
+    shapes: dict[str, tuple[Any, ...]] = {"inputs": (time, "b", model.config.input_dim)}
+    return run, shapes | ({"dt": (time, "b")} if timed else {}), ("outputs",), patch, None
+
+
+def _step(model, timed):
+    model.check_steps()
+    bare, packing = plain(model), OneArray(start(model))
+
+    def one(sample, state, begin, dt=None):
+        fresh = packing.pack(start(bare))
+        output, state = bare.step(sample, packing.unpack(jnp.where(begin, fresh, state)), dt=dt)
+        return output, packing.pack(state)
+
+    shapes: dict[str, tuple[Any, ...]] = {
+        "sample": ("b", model.config.input_dim), "state": ("b", packing.size), "begin": ("b",)
+    }  # fmt: skip
+    return jax.vmap(one), shapes | ({"dt": ("b",)} if timed else {}), ("output", "state_after"), 1, one
+
+
+class OneArray:
+    """A tree of arrays as one real vector, and back: a complex number is two of them."""
+
+    def __init__(self, example: Any):
+        leaves, self.tree = jax.tree.flatten(example)
+        self.shapes = [leaf.shape for leaf in leaves]
+        self.dtypes = [leaf.dtype for leaf in leaves]
+        self.real = jnp.result_type(*(jnp.finfo(d).dtype for d in self.dtypes if jnp.issubdtype(d, jnp.inexact)))
+        self.size = sum(self._sizes())
+
+    def _sizes(self) -> list[int]:
+        twice = [2 if jnp.issubdtype(dtype, jnp.complexfloating) else 1 for dtype in self.dtypes]
+        return [int(np.prod(shape)) * factor for shape, factor in zip(self.shapes, twice, strict=True)]
+
+    def pack(self, tree: Any) -> Array:
+        parts = []
+        for leaf in jax.tree.leaves(tree):
+            flat = leaf.reshape(-1)
+            parts += [flat.real, flat.imag] if jnp.iscomplexobj(flat) else [flat.astype(self.real)]
+        return jnp.concatenate(parts)
+
+    def unpack(self, vector: Array) -> Any:
+        leaves, begin = [], 0
+        for shape, dtype, size in zip(self.shapes, self.dtypes, self._sizes(), strict=True):
+            part, begin = vector[begin : begin + size], begin + size
+            if jnp.issubdtype(dtype, jnp.complexfloating):
+                part = jax.lax.complex(part[: size // 2], part[size // 2 :])
+            leaves.append(part.astype(dtype).reshape(shape))
+        return jax.tree.unflatten(self.tree, leaves)
+
+
+def examples(model: SequenceModel, made: Program, count: int, seed: int = 0) -> Iterator[dict[str, np.ndarray]]:
+    """Random inputs of different sizes, at the scale of the model's data."""
+    rng = np.random.default_rng(seed)
+    mean, scale = np.asarray(model.features.mean), np.asarray(model.features.scale)
+    for _ in range(count):
+        sizes = {"b": int(rng.integers(1, 5)), "t": int(rng.integers(1, 40))}
+        given = {}
+        for name, shape in made.inputs.items():
+            # A patch is the only factor of a letter that there is.
+            known = tuple(n if isinstance(n, int) else sizes[n[-1]] * int(n.rpartition("*")[0] or 1) for n in shape)
+            if name == "begin":
+                given[name] = np.ones(known, bool)
+            elif name == "dt":
+                given[name] = rng.uniform(0.5, 1.5, known).astype(made.dtypes[name])
+            else:
+                numbers = rng.normal(size=known)
+                given[name] = (numbers if name == "state" else mean + scale * numbers).astype(made.dtypes[name])
+        yield given
+
+
+def largest_difference(
+    model: SequenceModel, made: Program, run: Callable[..., Any], *, count: int, steps: int = 12
+) -> float:
+    """How far a program's outputs are from the model's at most, relative to the largest of each.
+
+    **Arguments:**
+
+    - `run`: the exported program: arrays in the order of `made.inputs` to its outputs.
+    - `count`: random inputs. Each of a step is a stream of `steps` samples, compared with a call for all of them.
+    """
+    worst = 0.0
+    call = jax.jit(lambda inputs, dt: model(inputs, dt=dt, solver=Sequential(), throw=False)[0])
+    for i, given in enumerate(examples(model, made, count)):
+        if "state" not in made.inputs:
+            got, want = np.asarray(run(*given.values())[0]), call(given["inputs"], given.get("dt"))
+            worst = max(worst, _apart(got, np.asarray(want)))
+            continue
+        steps += -steps % model.config.patch
+        rng = np.random.default_rng(i)
+        shift = rng.normal(size=(steps, *given["sample"].shape)) * np.asarray(model.features.scale)
+        samples = (given["sample"] + shift).astype(given["sample"].dtype)
+        state, outputs = given["state"], []
+        for t, sample in enumerate(samples):
+            now = given | {"sample": sample, "state": state, "begin": np.full(len(sample), t == 0)}
+            output, state = map(np.asarray, run(*now.values()))
+            outputs.append(output)
+        dt = np.broadcast_to(given["dt"], samples.shape[:-1]) if "dt" in given else None
+        want = np.asarray(call(samples, dt))
+        worst = max(worst, _apart(np.stack(outputs) if want.ndim == 3 else outputs[-1], want))
+    return worst
+
+
+def _apart(got: np.ndarray, want: np.ndarray) -> float:
+    if got.shape != want.shape or not (np.isfinite(want).all() and np.isfinite(got).all()):
+        return float("inf")
+    return float(np.max(np.abs(got.astype(np.float64) - want)) / max(np.max(np.abs(want)), 1.0))

@@ -1,0 +1,44 @@
+"""Errors for mistakes that a user can mend. The command line prints their sentence; all others keep their traceback."""
+
+
+class LrcssmError(Exception):
+    """Base of every error that `lrcssm` raises for a user's mistake; its text is one sentence with a remedy.
+
+    Each such error is also one of Python's own kind, so `except ValueError` works as well.
+
+    ```python
+    import lrcssm
+
+    try:
+        lrcssm.ModelConfig(input_dim=0, output_dim=2)
+    except lrcssm.LrcssmError as error:
+        print(error)
+    ```
+    """
+
+
+class InvalidValue(LrcssmError, ValueError):
+    """An argument of the right type with a value that cannot be used."""
+
+
+class InvalidType(LrcssmError, TypeError):
+    """An argument of the wrong type."""
+
+
+class MissingFile(LrcssmError, FileNotFoundError):
+    """A file or folder that does not exist."""
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.args))
+
+
+class MissingExtra(LrcssmError, ImportError):
+    """An optional dependency that is not installed."""
+
+
+class TrainingError(LrcssmError, FloatingPointError):
+    """Training that produced states or losses that are not numbers."""
+
+
+class FileError(LrcssmError, ValueError):
+    """A damaged or unsuitable file."""

@@ -1,0 +1,30 @@
+"""Locks between processes that the system releases when a process is killed."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def alone(folder: str | os.PathLike[str]) -> Iterator[bool]:
+    """Try to lock a folder; yields false if another process holds it.
+
+    **Arguments:**
+
+    - `folder`: created if it does not exist. On a system without such locks it always succeeds.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    path = pathlib.Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    with open(path / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True

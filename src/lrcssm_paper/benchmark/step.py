@@ -1,0 +1,80 @@
+"""One training step: what the benchmarks of models have in common.
+
+A step is everything that `training.step.train_step` does: loss, gradient, Adam and the average of the weights.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lrcssm.engine import Auto
+from lrcssm.models import SequenceModel
+from lrcssm.training import TrainingConfig
+from lrcssm.training.step import TrainState, train_step
+
+from .timing import Timing
+
+
+def arguments(model: SequenceModel, length: int, batch: int) -> tuple[Any, ...]:
+    """What a training step of a classifier takes, on random data without padding."""
+    channels, classes = model.config.input_dim, model.config.output_dim
+    knobs = TrainingConfig(batch=batch, schedule="constant", weight_decay=0.0).knobs()
+    inputs = jax.random.normal(jax.random.key(1), (length, batch, channels))
+    data = (inputs, None, None, jnp.arange(batch) % classes, jnp.ones(batch))
+    return TrainState.start(model, knobs), data, knobs, jax.random.key(2), Auto()
+
+
+def compiled(*given: Any) -> Any:
+    """A training step for these arguments, compiled; its field `compiled` is what `jax.jit` would give."""
+    step: Any = train_step
+    return step.lower(*given).compile()
+
+
+def compiled_in(given: tuple[Any, ...]) -> tuple[Any, float]:
+    """The same, and the seconds that tracing and compiling it took."""
+    jax.block_until_ready(jax.tree.leaves(given))
+    start = time.perf_counter()
+    return compiled(*given), time.perf_counter() - start
+
+
+def megabytes(step: Any) -> float | None:
+    """The arrays of a compiled step beyond its arguments, in MB of 10⁶ bytes, where the compiler says."""
+    analysis = step.compiled.memory_analysis()
+    return None if analysis is None else (analysis.temp_size_in_bytes + analysis.output_size_in_bytes) / 1e6
+
+
+def too_large(planned: float | None) -> str | None:
+    """Why a step that needs so many megabytes is not measured, if it is not."""
+    available = _available()
+    if planned is None or planned <= available:
+        return None
+    return f"not measured, it needs {planned / 1e3:.0f} GB and {available / 1e3:.0f} are there"
+
+
+def measured(timing: Timing) -> dict[str, Any]:
+    """A timing for a record."""
+    return {"best_ms": 1e3 * timing.best, "median_ms": 1e3 * timing.median, "rounds": timing.rounds}
+
+
+@contextlib.contextmanager
+def fresh_compilations() -> Iterator[None]:
+    """What was compiled in an earlier process is not read from a file."""
+    keep = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
+    jax.config.update("jax_enable_compilation_cache", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", keep)
+
+
+def _available() -> float:
+    """Megabytes that a program can still take without others being moved out, where the system says."""
+    names = getattr(os, "sysconf_names", {})
+    if jax.default_backend() != "cpu" or "SC_AVPHYS_PAGES" not in names:
+        return float("inf")
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
