@@ -6,15 +6,15 @@ import json
 import jax
 import numpy as np
 import pytest
+from lrcssm.experiments import Reproduce, cost, jobs, reproduce
+from lrcssm.experiments.published import DATASETS
+from lrcssm.experiments.tables import TABLES
+from lrcssm.runs.folder import Folder
 
 from lrcssm import cli
 from lrcssm.data import SEEDS, Dataset, Split
 from lrcssm.data.problems import MULTIVARIATE
-from lrcssm.experiments import Reproduce, cost, jobs, reproduce
-from lrcssm.experiments.published import DATASETS
-from lrcssm.experiments.tables import TABLES
 from lrcssm.files import load as load_model
-from lrcssm.runs.folder import Folder
 from lrcssm.training import evaluate, predict
 from lrcssm.training.metrics import losses
 

@@ -11,11 +11,11 @@ import subprocess
 
 import numpy as np
 import pytest
+from lrcssm.experiments import jobs, ranks, store, traces
+from lrcssm.experiments.tables import TABLES
 from scipy import stats
 
 from lrcssm import cli
-from lrcssm.experiments import jobs, ranks, store, traces
-from lrcssm.experiments.tables import TABLES
 from lrcssm.training import Epoch
 
 SEEDS = (2345, 3456, 4567, 5678, 6789)

@@ -10,14 +10,14 @@ import time
 import jax
 import numpy as np
 import pytest
+from lrcssm.runs import ModelOptions, TrainingOptions
+from lrcssm.runs.intervals import bootstrap, wilson
+from lrcssm.runs.presets import configure, parse_options
 from test_training import as_a_user_has_it  # noqa: F401, a fixture
 
 from lrcssm import cli
 from lrcssm.data import load
 from lrcssm.models.automatic import automatic_patch
-from lrcssm.runs import ModelOptions, TrainingOptions
-from lrcssm.runs.intervals import bootstrap, wilson
-from lrcssm.runs.presets import configure, parse_options
 
 SMALL = ["--hidden-dim", "8", "--state", "8", "--num-blocks", "1", "--check-every", "10", "--steps", "20", "--pool", "mean"]
 FILES = {
