@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CELLS, CORE, FAMILY, Case, distance, normal
+from lrcssm.runs import DeviceOptions
+from lrcssm.runs.devices import open_mesh
+from lrcssm.runs.folder import RunError
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, Status, cells, solve
 from lrcssm.data import Cases
 from lrcssm.models import trainable
-from lrcssm.runs import DeviceOptions
-from lrcssm.runs.devices import open_mesh
-from lrcssm.runs.folder import RunError
 from lrcssm.training import TrainingConfig, fit, make_mesh
 from lrcssm.training.devices import divisible, spread
 

@@ -100,7 +100,7 @@ def load(
     if isinstance(source, os.PathLike) or _is_path(text):
         path = pathlib.Path(text).expanduser()
         if not path.exists():
-            raise MissingFile(f"{text} does not exist; give a file, a folder, or a name of lrcssm.data.names().")
+            raise MissingFile(f"{text} does not exist; give a file, a folder, or a name of lrcssm data list.")
         return _read(path, task, columns)
     return _from_directory(text, _directory(directory), task, columns)
 
@@ -191,11 +191,11 @@ def _from_directory(name: str, place: pathlib.Path, task: str | None, columns: A
         known = {one.lower(): one for one in problems.NAMES}
         if name.lower() in known:
             raise DataError(
-                f"{known[name.lower()]} is not in {place}; lrcssm.data.archive.fetch({known[name.lower()]!r}) gets it from the archive."
+                f"{known[name.lower()]} is not in {place}; lrcssm data fetch {known[name.lower()]} gets it from the archive."
             )
         like = problems.close(name, dict.fromkeys([*BUILT_IN, *synthetic.KINDS, *found, *problems.NAMES]))
         raise DataError(
-            f"{name!r} is neither a file nor a data set in {place}{like or '; lrcssm.data.names() lists all'}."
+            f"{name!r} is neither a file nor a data set in {place}{like or '; lrcssm data list shows all names'}."
         )
     paths = found[name]
     whole = [path for path in paths if path.is_dir() or _stem(path.name) == name]
