@@ -102,8 +102,8 @@ def is_date(cell: str) -> bool:
 def date_order(cells: Sequence[str]) -> str:
     """Find out if 1/2/2024 is the first of February, `"day first"`, or the second of January, `"month first"`.
 
-    A number above 12 decides; if there is none, the order in which steps take fewer different times. Dates that begin with the
-    year give `""`.
+    A number above 12 decides; if there is none, the order in which steps take fewer different times, or else less time. Dates that
+    begin with the year give `""`.
     """
     found = [one for cell in cells if (one := _DATE.fullmatch(cell.strip(" \"'"))) and len(one[1]) < 3 and one[4]]
     if not found:
@@ -116,8 +116,9 @@ def date_order(cells: Sequence[str]) -> str:
     if second.max() > 12:
         return "month first"
     year = 372 * np.array([int(one[4]) for one in found])
-    kinds = [len(np.unique(np.diff(year + 31 * month + day))) for day, month in ((first, second), (second, first))]
-    return "day first" if kinds[0] < kinds[1] else "month first"
+    days = [year + 31 * month + day for day, month in ((first, second), (second, first))]
+    day_first, month_first = ((len(np.unique(np.diff(one))), int(np.ptp(one))) for one in days)
+    return "day first" if day_first < month_first else "month first"
 
 
 def _is_float(cell: str) -> bool:
