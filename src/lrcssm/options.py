@@ -1,0 +1,88 @@
+"""Options declared once: the fields of a dataclass, each with the docstring that stands under it.
+
+The command line, the estimators and their documentation are made from such declarations.
+"""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import re
+import textwrap
+import typing
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option.
+
+    **Attributes:**
+
+    - `name`, `kind`, `default`: of the field; `kind` is its type, and `default` is `dataclasses.MISSING` if it has none.
+    - `text`: its docstring as one paragraph of Markdown.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    text: str
+
+    @property
+    def plain(self) -> str:
+        """The docstring without Markdown, for a terminal."""
+        return self.text.replace("`", "")
+
+
+@functools.cache
+def options_of(kind: Any) -> dict[str, Option]:
+    """Options of a dataclass, in the order of its fields.
+
+    ```python
+    import lrcssm
+    from lrcssm.options import options_of
+
+    print(options_of(lrcssm.ModelConfig)["hidden_dim"].text)  # Features between the blocks.
+    ```
+
+    **Arguments:**
+
+    - `kind`: a dataclass; fields of its bases are included.
+    """
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(base):
+            texts |= getattr(base, "__field_docs__", None) or _docstrings(base)
+    kinds = typing.get_type_hints(kind, include_extras=True)
+    return {
+        field.name: Option(field.name, kinds[field.name], _default(field), texts.get(field.name, ""))
+        for field in dataclasses.fields(kind)
+    }
+
+
+def _default(field: Any) -> Any:
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+
+
+def _docstrings(kind: Any) -> dict[str, str]:
+    """Docstrings under the fields of a class, from its source; none where that is not at hand."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    body, found = tree.body[0].body, {}  # pyright: ignore[reportAttributeAccessIssue]
+    for field, text in zip(body, body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        ):
+            found[field.target.id] = re.sub(r"\s+", " ", text.value.value).strip()
+    return found
+
+
+def as_arguments(options: typing.Iterable[Option]) -> str:
+    """The **Arguments** section of a docstring."""
+    return "**Arguments:**\n\n" + "\n".join(f"- `{option.name}`: {option.text}" for option in options)
