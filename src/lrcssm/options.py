@@ -53,9 +53,9 @@ def options_of(kind: Any) -> dict[str, Option]:
     for base in reversed(kind.__mro__):
         if dataclasses.is_dataclass(base):
             texts |= getattr(base, "__field_docs__", None) or _docstrings(base)
-    kinds = typing.get_type_hints(kind, include_extras=True)
+    kinds = typing.get_type_hints(kind, include_extras=True)  # none where types are not to be checked
     return {
-        field.name: Option(field.name, kinds[field.name], _default(field), texts.get(field.name, ""))
+        field.name: Option(field.name, kinds.get(field.name, field.type), _default(field), texts.get(field.name, ""))
         for field in dataclasses.fields(kind)
     }
 

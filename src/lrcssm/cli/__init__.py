@@ -119,7 +119,10 @@ def _print_help(known: Mapping[str, Any], prog: str) -> None:
             found = _loaded(known[name])
             text = found[""] if isinstance(found, Mapping) else (found.__doc__ or "").partition("\n")[0]
             lines.append(f"  {name:10} {text}")
-    lines += ["", f"{prog} COMMAND --help says more" + ("; lrcssm --version shows the version." if prog == "lrcssm" else ".")]
+    lines += [
+        "",
+        f"{prog} COMMAND --help says more" + ("; lrcssm --version shows the version." if prog == "lrcssm" else "."),
+    ]
     print("\n".join(lines))
 
 

@@ -7,11 +7,11 @@ damaged afterwards, the one before it is used.
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import time
 import warnings
-import math
 from typing import Any
 
 import jax
@@ -116,7 +116,9 @@ class Checkpoint:
         since = tuple((float(loss), tuple(counts)) for loss, counts in facts["since"])
         score = -math.inf if facts["score"] is None else float(facts["score"])
         rest = {name: facts[name] for name in _FACTS}
-        return dataclasses.replace(empty, state=state, best=best, **rest | {"history": history, "since": since, "score": score})
+        return dataclasses.replace(
+            empty, state=state, best=best, **rest | {"history": history, "since": since, "score": score}
+        )
 
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
         for name, mine in self.run.items():

@@ -92,7 +92,9 @@ def recipe(
     given = {name: value for name, value in model.items() if value is not None and (name, value) != ("patch", "auto")}
     architecture = given.pop("architecture", None)
     if preset is not None and architecture is not None:
-        raise InvalidValue(f"architecture={architecture!r} was given with a preset, which has its own; give one of them.")
+        raise InvalidValue(
+            f"architecture={architecture!r} was given with a preset, which has its own; give one of them."
+        )
     if preset is None and (architecture := architecture or "lrcssm") not in ARCHITECTURES:
         raise InvalidValue(f"architecture={architecture!r} is not known; give one of {', '.join(ARCHITECTURES)}.")
     start = _beside(ARCHITECTURES[architecture] if preset is None else preset.model, given)
