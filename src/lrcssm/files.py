@@ -113,6 +113,12 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, at once or not at all."""
+    with atomic(path) as file:
+        file.write(text.encode())
+
+
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Reads what `write_arrays` wrote, or raises `FileError` with a sentence that says what is wrong with the file."""
     target = pathlib.Path(path)

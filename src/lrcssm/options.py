@@ -7,10 +7,12 @@ import ast
 import dataclasses
 import functools
 import inspect
+import itertools
 import re
 import textwrap
+import types
 import typing
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +73,7 @@ def _docstrings(kind: Any) -> dict[str, str]:
     except (OSError, TypeError, SyntaxError):
         return {}
     body, found = tree.body[0].body, {}  # pyright: ignore[reportAttributeAccessIssue]
-    for field, text in zip(body, body[1:], strict=False):
+    for field, text in itertools.pairwise(body):
         if (
             isinstance(field, ast.AnnAssign)
             and isinstance(field.target, ast.Name)
@@ -86,3 +88,48 @@ def _docstrings(kind: Any) -> dict[str, str]:
 def as_arguments(options: typing.Iterable[Option]) -> str:
     """The **Arguments** section of a docstring."""
     return "**Arguments:**\n\n" + "\n".join(f"- `{option.name}`: {option.text}" for option in options)
+
+
+def plain(kind: Any) -> Any:
+    """A type without annotations and `None`; of several types, the one that a word can always be. A pair of a type and words
+    stands for either."""
+    if typing.get_origin(kind) is typing.Annotated:
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
+        return kind
+    rest = [one for one in typing.get_args(kind) if one is not type(None)]
+    literals = [value for one in rest if typing.get_origin(one) is Literal for value in typing.get_args(one)]
+    if len(rest) > 1 and str in rest:
+        return str
+    return (int, tuple(literals)) if len(rest) > 1 and literals and int in rest else plain(rest[0])
+
+
+def element(kind: Any) -> tuple[Any, bool]:
+    """The type of one word, and whether there may be several."""
+    many = typing.get_origin(kind) is tuple
+    return (plain(typing.get_args(kind)[0]), True) if many else (kind, False)
+
+
+def convert(kind: Any, text: str) -> Any:
+    """Read one word as a value of an option's type; raises `ValueError` with a phrase such as "got 'x'; give a number"."""
+    kind = element(kind if isinstance(kind, tuple) else plain(kind))[0]
+    words: tuple[Any, ...] = ()
+    if typing.get_origin(kind) is Literal:
+        words, kind = typing.get_args(kind), None
+    elif kind is bool:
+        words, kind = ("yes", "no"), None
+        if text in words:
+            return text == "yes"
+    elif isinstance(kind, tuple):
+        kind, words = kind
+    if text in words:
+        return text
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            words = ("a whole number" if kind is int else "a number", *words)
+    elif kind is not None:
+        return text
+    *rest, last = map(str, words)
+    raise ValueError(f"got {text!r}; give " + (f"{', '.join(rest)} or {last}" if rest else last))

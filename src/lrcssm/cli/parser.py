@@ -7,13 +7,12 @@ become a group of options. `Annotated[X, Arg("METAVAR")]` names the value in the
 import argparse
 import dataclasses
 import difflib
-import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NoReturn, Union
+from typing import Any, Literal, NoReturn
 
 from ..errors import LrcssmError
-from ..options import Option, options_of
+from ..options import Option, convert, element, options_of, plain
 
 
 class UsageError(LrcssmError):
@@ -49,7 +48,9 @@ def parse(command: Any, words: Sequence[str], prog: str) -> Any | None:
 
     An instance of `command`, or `None` if the words ask for help, which is printed. Raises `UsageError`.
     """
-    parser = _Parser(prog=prog, description=command.__doc__, add_help=False, allow_abbrev=False)
+    parser = _Parser(
+        prog=prog, usage=_usage(command, prog), description=command.__doc__, add_help=False, allow_abbrev=False
+    )
     parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
     _add(parser, command)
     if {"-h", "--help"} & set(words):
@@ -59,6 +60,16 @@ def parse(command: Any, words: Sequence[str], prog: str) -> Any | None:
     if unknown:
         parser.refuse(unknown[0])
     return _make(command, vars(found))
+
+
+def _usage(command: Any, prog: str) -> str:
+    words = [prog]
+    for option in options_of(command).values():
+        _, arg = _plain(option.kind)
+        if arg.positional:
+            name = arg.metavar or option.name.upper()
+            words.append(name if option.default is dataclasses.MISSING else f"[{name}]")
+    return " ".join([*words, "[options]"])
 
 
 class _Parser(argparse.ArgumentParser):
@@ -89,7 +100,7 @@ def _add(parser: Any, command: Any) -> None:
         names = [flag(option.name)]
         if arg.positional:
             names = []
-        inner, many = _element(kind)
+        inner, many = element(kind)
         if inner is bool and option.default is False:
             parser.add_argument(*names, action="store_true", default=False, **how)
             continue
@@ -118,73 +129,20 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def convert(kind: Any, text: str) -> Any:
-    """Read one value of an option's type; raises `ValueError`."""
-    try:
-        return _converter(_element(_plain(kind)[0])[0])(text)
-    except argparse.ArgumentTypeError as error:
-        raise ValueError(str(error)) from None
-
-
 def _plain(kind: Any) -> tuple[Any, Arg]:
-    """A type without annotations and `None`, and how to present it."""
-    arg = Arg()
-    if typing.get_origin(kind) is typing.Annotated:
-        kind, *more = typing.get_args(kind)
-        arg = next((one for one in more if isinstance(one, Arg)), arg)
-    if typing.get_origin(kind) in (Union, types.UnionType):
-        # Of several types the one that a word can always be.
-        rest = [one for one in typing.get_args(kind) if one is not type(None)]
-        literals = [value for one in rest if typing.get_origin(one) is Literal for value in typing.get_args(one)]
-        if len(rest) == 1:
-            kind = rest[0]
-        elif str in rest:
-            kind = str
-        elif literals and int in rest:
-            kind = (int, tuple(literals))
-        else:
-            kind = rest[0]
-    return kind, arg
-
-
-def _element(kind: Any) -> tuple[Any, bool]:
-    many = typing.get_origin(kind) is tuple
-    return (_plain(typing.get_args(kind)[0])[0], True) if many else (kind, False)
+    """A type without annotations and `None`, and its presentation."""
+    more = typing.get_args(kind)[1:] if typing.get_origin(kind) is typing.Annotated else ()
+    return plain(kind), next((one for one in more if isinstance(one, Arg)), Arg())
 
 
 def _converter(kind: Any) -> Callable[[str], Any]:
-    if typing.get_origin(kind) is Literal:
-        return _choice(typing.get_args(kind))
-    if kind is bool:
-        answers = {"yes": True, "no": False}
-        return lambda text: answers[_choice(tuple(answers))(text)]
-    if isinstance(kind, tuple):  # a number, or one of some words
-        return lambda text: text if text in kind[1] else _number(kind[0], text, kind[1])
-    if kind in (int, float):
-        return lambda text: _number(kind, text)
-    return str
-
-
-def _choice(options: Sequence[Any]) -> Callable[[str], Any]:
     def read(text: str) -> Any:
-        if text not in options:
-            raise argparse.ArgumentTypeError(f"got {text!r}; give {_either(options)}")
-        return text
+        try:
+            return convert(kind, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
-
-
-def _number(kind: Any, text: str, words: Sequence[str] = ()) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise argparse.ArgumentTypeError(f"got {text!r}; give {_either((what, *words))}") from None
-
-
-def _either(options: Sequence[Any]) -> str:
-    *rest, last = map(str, options)
-    return f"{', '.join(rest)} or {last}" if rest else last
 
 
 def _metavar(kind: Any, name: str) -> str:
