@@ -18,7 +18,6 @@ from ..interrupts import heeding_interrupts
 from ..machine import environment
 from ..memory import keep_memory
 from ..models import ModelConfig, parameter_count
-from ..report.run import write_report
 from ..training import Facts, Fitted, Trained, first_model, fit, recipe
 from ..training.folder import Folder, RunError
 from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
@@ -175,6 +174,8 @@ def _finish(
     facts: dict[str, Any],
 ) -> None:
     """Write model, predictions, scores and report; whatever is there already is written again, the same."""
+    from ..report.run import write_report  # matplotlib is slow to import
+
     classes = None if data.classes is None else np.array(data.classes)
     trained = Trained(
         fitted.model, classes, data.channel_names, options.missing, test.unit,
