@@ -199,7 +199,14 @@ def test_gradients(name):
 def test_padding_changes_nothing(name, bidirectional):
     """Not one bit of outputs and gradients; and a padded sequence gives what it gives alone."""
     config = ModelConfig(
-        input_dim=3, output_dim=2, hidden_dim=4, state_dim=4, num_blocks=2, cell=name, bidirectional=bidirectional, encoder="linear"
+        input_dim=3,
+        output_dim=2,
+        hidden_dim=4,
+        state_dim=4,
+        num_blocks=2,
+        cell=name,
+        bidirectional=bidirectional,
+        encoder="linear",
     )
     model = SequenceModel(config, jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (20, 2, 3), jnp.float64)
@@ -231,6 +238,8 @@ def test_mistakes_are_explained():
         run(make_hyena(), inputs, dt=jnp.ones(5))
     with pytest.raises(ValueError, match=r"S4DConvolution got dt of shape \(5,\), but"):
         run(make_s4d(), inputs, dt=jnp.ones(5))
-    config = ModelConfig(input_dim=3, output_dim=2, hidden_dim=3, state_dim=5, num_blocks=1, cell="Hyena", encoder="linear")
+    config = ModelConfig(
+        input_dim=3, output_dim=2, hidden_dim=3, state_dim=5, num_blocks=1, cell="Hyena", encoder="linear"
+    )
     with pytest.raises(ValueError, match="it convolves a sequence as a whole, so a sequence cannot be given"):
         SequenceModel(config, jax.random.key(0))(inputs, state=ModelState((None,), None, None))

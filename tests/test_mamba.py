@@ -163,7 +163,14 @@ def test_training_does_not_keep_the_states_of_all_steps(steps, batch):
 def test_padding_changes_nothing():
     """Not one bit of outputs and gradients; and a padded sequence gives what it gives alone."""
     config = ModelConfig(
-        input_dim=3, output_dim=2, hidden_dim=4, state_dim=4, num_blocks=1, cell="Mamba", bidirectional=True, encoder="linear"
+        input_dim=3,
+        output_dim=2,
+        hidden_dim=4,
+        state_dim=4,
+        num_blocks=1,
+        cell="Mamba",
+        bidirectional=True,
+        encoder="linear",
     )
     model = SequenceModel(config, jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (20, 2, 3), jnp.float64)

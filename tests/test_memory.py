@@ -8,12 +8,20 @@ import pytest
 from cases import distance, normal
 
 from lrcssm import ModelConfig, SequenceModel, Sharded
-from lrcssm.benchmark.step import arguments, compiled
 from lrcssm.models import budget, chunks, trainable
 from lrcssm.models.budget import Way, as_bytes, choose_way, in_words, training_bytes
 from lrcssm.training import TrainingConfig, make_mesh
+from lrcssm_paper.benchmark.step import arguments, compiled
 
-SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 8, "num_blocks": 2, "cell": "GRU", "layout": "plain"}
+SMALL = {
+    "input_dim": 3,
+    "output_dim": 2,
+    "hidden_dim": 8,
+    "state_dim": 8,
+    "num_blocks": 2,
+    "cell": "GRU",
+    "layout": "plain",
+}
 RELEASED = {"layout": "released", "mixer": "mlp", "pool": "logits", "cell": "LRC"}
 MODELS = {
     "GRU": {},

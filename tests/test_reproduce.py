@@ -6,17 +6,17 @@ import json
 import jax
 import numpy as np
 import pytest
-from lrcssm.experiments import Reproduce, cost, jobs, reproduce
-from lrcssm.experiments.published import DATASETS
-from lrcssm.experiments.tables import TABLES
-from lrcssm.runs.folder import Folder
 
 from lrcssm import cli
 from lrcssm.data import SEEDS, Dataset, Split
 from lrcssm.data.problems import MULTIVARIATE
+from lrcssm.experiments import Reproduce, cost, jobs, reproduce
 from lrcssm.files import load as load_model
 from lrcssm.training import evaluate, predict
+from lrcssm.training.folder import Folder
 from lrcssm.training.metrics import losses
+from lrcssm_paper.published import DATASETS
+from lrcssm_paper.tables import TABLES
 
 STEPS = 4
 

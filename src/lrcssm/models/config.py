@@ -67,7 +67,7 @@ class ModelConfig:
     each channel together with time instead of all channels together."""
     differences: bool = False
     """Add the first differences of all channels as channels."""
-    time: bool = False
+    include_time: bool = False
     """Add the elapsed share of the sequence's time, from 0 to below 1, as a channel."""
     standardise: Standardise = "channel"
     """Scale inputs by the mean and scale of each `"channel"` of the training data (`SequenceModel.with_statistics`), by those
@@ -182,9 +182,9 @@ class ModelConfig:
             )
         if self.task == "per-step":
             raise InvalidValue('ModelConfig got a signature with task="per-step"; windows have outputs, but not steps.')
-        if chosen["univariate"] and self.time:
+        if chosen["univariate"] and self.include_time:
             raise InvalidValue(
-                "ModelConfig got a univariate signature, which has the time, and time=True; give time=False."
+                "ModelConfig got a univariate signature, which has the time, and include_time=True; give include_time=False."
             )
         object.__setattr__(self, "signature", tuple(sorted(chosen.items())))
 

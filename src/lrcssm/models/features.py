@@ -34,8 +34,8 @@ class Features(eqx.Module):
         self.mean, self.scale = jnp.zeros(config.input_dim), jnp.ones(config.input_dim)
         self.difference = jnp.ones(config.input_dim)
         self.standardise, self.differences = config.standardise, config.differences
-        self.time, self.patch = config.time, config.patch
-        channels = config.input_dim * (2 if config.differences else 1) + int(config.time)
+        self.time, self.patch = config.include_time, config.patch
+        channels = config.input_dim * (2 if config.differences else 1) + int(config.include_time)
         self.signature, self.size = config.signature, config.patch * channels
         if self.signature:
             how = dict(self.signature)

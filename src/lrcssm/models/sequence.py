@@ -317,7 +317,7 @@ class SequenceModel(eqx.Module):
         """Why a sequence cannot be given in pieces, if it cannot, to go on after "but it"."""
         reasons = {
             "is bidirectional": self.config.bidirectional,
-            "sees the share of time that has passed": self.config.time,
+            "sees the share of time that has passed": self.config.include_time,
             "scales each sequence as a whole": self.config.standardise == "case",
             "cuts each sequence as a whole into windows": bool(self.config.signature),
         } | {block.layer.whole: True for block in self.blocks if block.layer.whole is not None}
