@@ -13,9 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CELLS, CORE, FAMILY, Case, distance, normal
-from lrcssm.runs import DeviceOptions
-from lrcssm.runs.devices import open_mesh
-from lrcssm.runs.folder import RunError
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, Status, cells, solve
 from lrcssm.cli.devices import DeviceOptions, open_mesh
