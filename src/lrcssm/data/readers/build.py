@@ -96,7 +96,7 @@ def settle(dataset: Dataset, path: pathlib.Path, task: str | None = None) -> Dat
         classes = None
     if isinstance(found, tuple) and classes is not None and any((one < 0).any() for one in found):
         raise FileError(f"{path}: a step has no class; give one in every row, or leave these rows out.")
-    about = " ".join([f"Read from {path.name}.", dataset.about]).strip()
+    about = " ".join([f"Read from {printable(path.name)}.", dataset.about]).strip()
     return dataclasses.replace(dataset, targets=found, classes=classes, about=about, labels="listed")
 
 
