@@ -263,7 +263,7 @@ def list_entries(directory: str | None, everything: bool, as_json: bool) -> None
         record = {"directory": str(place), "datasets": [dataclasses.asdict(entry) for entry in found]}
         print(json.dumps(record, indent=2))
         return
-    from ..benchmark.table import print_table
+    from .table import print_table
 
     rows: list[list[str] | None] = []
     last, left_out = None, 0
