@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,10 +12,10 @@ from cases import distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential
 from lrcssm.engine import system
+from lrcssm.models import Context
 from lrcssm.models.time import Mamba, base
 from lrcssm.models.time.mamba import MambaState
 
-CALL: dict[str, Any] = {"state": None, "dt": None, "mask": None, "key": None, "solver": Sequential(), "throw": False}
 WIDTH, STATES, STEPS = 3, 4, 17
 MASK = np.random.default_rng(1).random((STEPS, 2)) < 0.6
 
@@ -34,8 +33,8 @@ def given(seed=0):
 
 
 @eqx.filter_jit
-def run(layer, inputs, **call):
-    return layer(inputs, **(CALL | call))
+def run(layer, inputs, state=None, **context):
+    return layer(inputs, state, Context(**({"solver": Sequential(), "throw": False} | context)))
 
 
 def silu(x):
@@ -163,7 +162,14 @@ def test_training_does_not_keep_the_states_of_all_steps(steps, batch):
 def test_padding_changes_nothing():
     """Not one bit of outputs and gradients; and a padded sequence gives what it gives alone."""
     config = ModelConfig(
-        input_dim=3, output_dim=2, hidden_dim=4, state_dim=4, num_blocks=1, cell="Mamba", bidirectional=True, encoder="linear"
+        input_dim=3,
+        output_dim=2,
+        hidden_dim=4,
+        state_dim=4,
+        num_blocks=1,
+        cell="Mamba",
+        bidirectional=True,
+        encoder="linear",
     )
     model = SequenceModel(config, jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (20, 2, 3), jnp.float64)

@@ -23,7 +23,6 @@ from ..data.cases import Cases, arrange
 from ..engine import Auto, Sharded, Solver, Status
 from ..errors import InvalidValue, TrainingError
 from ..models import SequenceModel
-from ..models.chunks import needs_all_steps
 from .checkpoint import Checkpoint, identity
 from .config import TrainingConfig
 from .devices import divisible, everywhere, local, spread
@@ -132,7 +131,7 @@ def fit(
     _check(model, train, validation)
     for name in ("truncate", "chunk"):
         value = getattr(config, name)
-        if value is not None and (reason := needs_all_steps(model, training=True)) is not None:
+        if value is not None and (reason := model.whole(between_calls=False, training=True)) is not None:
             raise InvalidValue(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
     if isinstance(solver, Sharded):
         raise InvalidValue(
