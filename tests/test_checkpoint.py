@@ -191,7 +191,7 @@ def test_300_damaged_checkpoints(tmp_path):
 def test_20_kills(tmp_path):
     """kill -9 at random moments of a run of the command line: the resumed run ends bit-identical."""
     command = [
-        pathlib.Path(sys.executable).with_name("lrcssm"), "train", "digits", "--steps", "300", "--hidden-dim", "8", "--state", "8",
+        pathlib.Path(sys.executable).with_name("lrcssm"), "train", "digits", "--steps", "300", "--hidden-dim", "8", "--state-dim", "8",
         "--num-blocks", "1", "--patch", "8", "--check-every", "10", "--quiet",
     ]  # fmt: skip
     subprocess.run([*command, "--out", tmp_path / "whole"], check=True)

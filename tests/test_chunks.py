@@ -18,7 +18,7 @@ VARIANTS = {
     "mean": {},
     "released": {"layout": "released", "mixer": "mlp", "pool": "logits", "cell": "LRC"},
     "mean-max-std, differences, dropout": {"pool": "mean-max-std", "differences": True, "dropout": 0.5},
-    "last, patches, time": {"pool": "last", "patch": 2, "time": True},
+    "last, patches, time": {"pool": "last", "patch": 2, "include_time": True},
     "attention": {"pool": "attention", "layout": "post-norm"},
     "per step": {"task": "per-step", "cell": "LSTM"},
     "Mamba": {"cell": "Mamba", "layout": "pre-norm", "final_norm": True, "pool": "mean"},

@@ -14,7 +14,7 @@ from archives import ts
 
 from lrcssm import cli
 from lrcssm.data import catalogue, load, names
-from lrcssm.data.describe import facts
+from lrcssm.report.dataset import facts
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lrcssm.data import Dataset, Split
-from lrcssm.data.describe import facts
-from lrcssm.data.sketch import examples, sketch
+from lrcssm.report.dataset import facts
+from lrcssm.report.sketch import examples, sketch
 
 
 def little(**changes):

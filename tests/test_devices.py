@@ -15,13 +15,12 @@ import pytest
 from cases import CELLS, CORE, FAMILY, Case, distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, Status, cells, solve
+from lrcssm.cli.devices import DeviceOptions, open_mesh
 from lrcssm.data import Cases
 from lrcssm.models import trainable
-from lrcssm.runs import DeviceOptions
-from lrcssm.runs.devices import open_mesh
-from lrcssm.runs.folder import RunError
 from lrcssm.training import TrainingConfig, fit, make_mesh
 from lrcssm.training.devices import divisible, spread
+from lrcssm.training.folder import RunError
 
 LOCAL = {"Sequential": Sequential(), "DEER": DEER()}
 
@@ -246,7 +245,7 @@ def test_eight_devices_fifty_steps(fields):
 
 def start(folder, *more, port, process, processes=2, slurm=False):
     command = [
-        sys.executable, "-m", "lrcssm", "train", "digits", "--patch", "8", "--hidden-dim", "8", "--state", "8", "--num-blocks", "1",
+        sys.executable, "-m", "lrcssm", "train", "digits", "--patch", "8", "--hidden-dim", "8", "--state-dim", "8", "--num-blocks", "1",
         "--batch", "8", "--check-every", "5", "--out", str(folder), *more,
     ]  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}

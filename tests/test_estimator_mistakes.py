@@ -125,7 +125,11 @@ class Own(LrcSSMRegressor):
 
 
 def test_own_estimators_have_own_parameters():
-    for same in (Own("m", hidden_dim=5), clone(Own("m", hidden_dim=5)), pickle.loads(pickle.dumps(Own("m", hidden_dim=5)))):
+    for same in (
+        Own("m", hidden_dim=5),
+        clone(Own("m", hidden_dim=5)),
+        pickle.loads(pickle.dumps(Own("m", hidden_dim=5))),
+    ):
         assert same.get_params() == {"unit": "m", "hidden_dim": 5}
     with pytest.raises(TypeError, match="Own got num_blocks=3, but has no such parameter"):
         Own("m", num_blocks=3)
@@ -137,7 +141,9 @@ def test_own_estimators_have_own_parameters():
 def test_mistakes_are_found_before_training(kind, monkeypatch):
     monkeypatch.setattr("lrcssm.estimators.base.fit", lambda *args, **options: pytest.fail("it has begun"))
     for callbacks in (3, [print, 3], "print", iter([print])):
-        with pytest.raises(TypeError, match=f"{kind.__name__} got callbacks=.*; give a function that takes an Epoch"):
+        with pytest.raises(
+            TypeError, match=f"{kind.__name__} got callbacks=.*; give a function that takes an Evaluation"
+        ):
             fit(kind, callbacks=callbacks)
     with pytest.raises(ValueError, match=f"{kind.__name__} got missing='drop'; give"):
         fit(kind, missing="drop")

@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from lrcssm.models.automatic import automatic_cell_options
 
 from lrcssm import ModelConfig, SequenceModel
 from lrcssm.data import Cases
 from lrcssm.models import ARCHITECTURES
-from lrcssm.models.automatic import automatic_cell_options
 from lrcssm.models.time import Outcome, TimeLayer, options_of
 from lrcssm.training import TrainingConfig, evaluate, fit
 

@@ -22,7 +22,7 @@ VARIANTS = {
     "bare": {"layout": "bare", "encoder": "none"},
     "batch norm": {"norm": "batch", "layout": "pre-norm"},
     "final norm": {"final_norm": True, "layout": "pre-norm"},
-    "differences and time": {"differences": True, "time": True},
+    "differences and time": {"differences": True, "include_time": True},
     "per case": {"standardise": "case", "encoder": "linear"},
     "mean-max-std": {"pool": "mean-max-std"},
     "attention": {"pool": "attention"},
@@ -62,7 +62,7 @@ def test_padding_changes_nothing(name):
         other = run(model, jnp.where(mask[..., None], inputs, filling))
         for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(other), strict=True):
             np.testing.assert_array_equal(a, b)
-    if not model.config.time:  # the share of time is that of the padded length
+    if not model.config.include_time:  # the share of time is that of the padded length
         alone, _ = model(inputs[:12, 1])
         together = clean[0][1][:12, 1] if alone.ndim == 2 else clean[0][1][1]
         assert distance(together, alone) < 1e-10
@@ -196,7 +196,7 @@ def test_mistakes_are_explained():
 
 
 def test_the_channel_of_time_knows_nothing_of_padding():
-    features = Features(ModelConfig(input_dim=1, output_dim=1, time=True))
+    features = Features(ModelConfig(input_dim=1, output_dim=1, include_time=True))
     time = lambda *args: np.asarray(features(*args, None)[0][..., 1])
     np.testing.assert_allclose(time(jnp.ones((4, 1)), None, None), [0, 0.25, 0.5, 0.75])
     mask = jnp.array([[True, False], [True, True], [True, True], [True, False], [False, True]])

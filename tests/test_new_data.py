@@ -11,9 +11,9 @@ from test_runs import TINY, no_cache_of_the_user, refused, wave_file  # noqa: F4
 from test_training import as_a_user_has_it  # noqa: F401, a fixture
 
 from lrcssm import LrcSSMClassifier, cli
+from lrcssm.cli.evaluate import open_model
 from lrcssm.data import load
-from lrcssm.runs.evaluate import open_model
-from lrcssm.runs.folder import RunError
+from lrcssm.training.folder import RunError
 
 
 def timed_file(path, *, cases=12, step=None, order=("a", "b"), time=True, label=True, hole=False):
@@ -142,7 +142,15 @@ def test_missing_values_can_be_dealt_with_at_the_command_line(timed, tmp_path, c
 def test_a_saved_estimator_predicts_its_classes(tmp_path, capsys):
     rng = np.random.default_rng(0)
     series = rng.normal(size=(8, 2, 5)).astype(np.float32)
-    few = {"hidden_dim": 4, "state_dim": 4, "num_blocks": 1, "steps": 1, "patch": 1, "validation_fraction": 0.0, "random_state": 0}
+    few = {
+        "hidden_dim": 4,
+        "state_dim": 4,
+        "num_blocks": 1,
+        "steps": 1,
+        "patch": 1,
+        "validation_fraction": 0.0,
+        "random_state": 0,
+    }
     estimator = LrcSSMClassifier(**few, missing="fill").fit(series, np.repeat([3, 7], 4))
     estimator.save(tmp_path / "est.lrcssm")
     np.savez(tmp_path / "new.npz", X=series.transpose(0, 2, 1), y=np.repeat([3, 7], 4))

@@ -12,8 +12,8 @@ import pytest
 from writers import WRITERS, make
 
 from lrcssm import FileError
-from lrcssm.data.paper import paper_order
 from lrcssm.data.readers import NoTargetColumn, read
+from lrcssm_paper.splits import paper_order
 
 LABELS = ("left", "rechts öben", "it's", 'a "b"', "c:d", "e,f")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from lrcssm.data import SEEDS, Dataset, Split, paper_split
-from lrcssm.data.paper import paper_order, paper_parts
 from lrcssm.data.readers import read
+from lrcssm_paper.splits import paper_order, paper_parts
 
 DATA = pathlib.Path(os.environ.get("LRCSSM_DATA", "nowhere"))
 

@@ -200,7 +200,7 @@ def test_configuration():
         "univariate=1; give true or false": {"signature": {"windows": 4, "univariate": 1}},
         "patch=2; windows are patches": {"signature": {"windows": 4}, "patch": 2},
         "windows have outputs, but not steps": {"signature": {"windows": 4}, "task": "per-step"},
-        "give time=False": {"signature": {"windows": 4, "univariate": True}, "time": True},
+        "give time=False": {"signature": {"windows": 4, "univariate": True}, "include_time": True},
     }.items():
         with pytest.raises(ValueError, match=text):
             ModelConfig(**(FRONT | changes))

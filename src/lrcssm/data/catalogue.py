@@ -12,14 +12,14 @@ import numpy as np
 
 from ..files import cache_folder
 from . import archive, problems, synthetic
-from .bundled import digits_dataset
+from .bundled import digits
 from .dataset import Dataset
 from .download import DataError
 
 SUFFIXES = (".npz", ".ts", ".arff", ".csv")
 """What the names of readable files end in; `.gz` may follow."""
 
-BUILT_IN = {"digits": digits_dataset}
+BUILT_IN = {"digits": digits}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -67,7 +67,7 @@ class ModelConfig:
     each channel together with time instead of all channels together."""
     differences: bool = False
     """Add the first differences of all channels as channels."""
-    time: bool = False
+    include_time: bool = False
     """Add the elapsed share of the sequence's time, from 0 to below 1, as a channel."""
     standardise: Standardise = "channel"
     """Scale inputs by the mean and scale of each `"channel"` of the training data (`SequenceModel.with_statistics`), by those
@@ -169,7 +169,9 @@ class ModelConfig:
                 f"a signature with univariate={univariate!r}; give true or false": type(univariate) is not bool,
                 f"a signature and patch={self.patch}; windows are patches, so give patch=1": self.patch > 1,
                 'a signature with task="per-step"; windows have outputs, but not steps': self.task == "per-step",
-                "a univariate signature, which has the time, and time=True; give time=False": univariate and self.time,
+                "a univariate signature, which has the time, and include_time=True; give include_time=False": (
+                    univariate and self.include_time
+                ),
             }
         )
         object.__setattr__(self, "signature", tuple(sorted(chosen.items())))

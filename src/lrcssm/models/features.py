@@ -34,7 +34,7 @@ class Features(eqx.Module):
         self.mean, self.scale = jnp.zeros(config.input_dim), jnp.ones(config.input_dim)
         self.difference = jnp.ones(config.input_dim)
         self.standardise, self.differences = config.standardise, config.differences
-        self.time, self.patch = config.time, config.patch
+        self.time, self.patch = config.include_time, config.patch
         self.signature, self.size = config.signature, feature_size(config)
 
     def __call__(
@@ -129,7 +129,7 @@ class Features(eqx.Module):
 
 def feature_size(config: ModelConfig) -> int:
     """Count the features of a step for the encoder."""
-    channels = config.input_dim * (2 if config.differences else 1) + int(config.time)
+    channels = config.input_dim * (2 if config.differences else 1) + int(config.include_time)
     if not config.signature:
         return config.patch * channels
     how = dict(config.signature)

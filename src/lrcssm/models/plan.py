@@ -137,7 +137,7 @@ def why_whole(model: Any, *, between_calls: bool = True, training: bool = False,
         ),
         "is bidirectional": config.bidirectional,
         "normalises over all steps of a batch while it is trained": training and config.norm == "batch",
-        "sees the share of time that has passed": between_calls and config.time,
+        "sees the share of time that has passed": between_calls and config.include_time,
         "scales each sequence as a whole": between_calls and config.standardise == "case",
         "cuts each sequence as a whole into windows": between_calls and bool(config.signature),
     } | {block.layer.whole: True for block in model.blocks if block.layer.whole is not None}

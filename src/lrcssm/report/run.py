@@ -1,4 +1,4 @@
-"""A run to look at: one page that needs nothing else."""
+"""The report of a run: one page that needs nothing else."""
 
 import html
 import json
@@ -14,9 +14,9 @@ from ..engine import Sequential
 from ..models import Context, SequenceModel
 from ..models.time import Recurrent
 from ..training import Fitted
-from ..training.metrics import log_softmax
+from ..training.folder import Folder
+from ..training.trained import as_probabilities
 from . import plots
-from .folder import Folder
 from .page import head, page, section
 
 
@@ -137,7 +137,7 @@ def _title(row, output, classes) -> str:
             if values.size == 1
             else f"case {row['case']}"
         )
-    share = np.exp(log_softmax(output.astype(np.float64))).max()
+    share = as_probabilities(output).max()
     return f"case {row['case']}: true {row['target']}, predicted {row['prediction']} ({share:.0%})"
 
 
