@@ -1,6 +1,7 @@
 """Layers that are convolutions, against sums over all pairs of steps."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -179,7 +180,7 @@ def test_gradients(name):
     @functools.partial(jax.value_and_grad, argnums=(0, 1))
     def value(learned, inputs):
         inputs = jnp.where(mask[..., None], inputs, jnp.nan)
-        outputs = eqx.combine(learned, rest)(inputs, **(CALL | {"mask": mask})).outputs
+        outputs = run(eqx.combine(learned, rest), inputs, mask=mask)
         return jnp.sum(jnp.where(mask[..., None], outputs * cotangent, 0))
 
     point = learned, inputs

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -121,7 +122,7 @@ def test_gradients(monkeypatch):
     @functools.partial(jax.value_and_grad, argnums=(0, 1, 2, 3))
     def value(learned, inputs, dt, state):
         inputs = jnp.where(mask[..., None], inputs, jnp.nan)
-        outputs = eqx.combine(learned, rest)(inputs, **(CALL | {"dt": dt, "mask": mask, "state": state})).outputs
+        outputs = run(eqx.combine(learned, rest), inputs, state, dt=dt, mask=mask).outputs
         return jnp.sum(jnp.where(mask[..., None], outputs * cotangent, 0))
 
     point = learned, inputs, dt, start
@@ -143,7 +144,7 @@ def training_memory(steps, batch, states):
     """Bytes that a gradient needs besides inputs and outputs, and those of the states of all steps."""
     layer = Mamba(4, states, key=jax.random.key(0))
     learned, rest = eqx.partition(layer, eqx.is_inexact_array)
-    loss = lambda learned, inputs: jnp.sum(eqx.combine(learned, rest)(inputs, **CALL).outputs ** 2)
+    loss = lambda learned, inputs: jnp.sum(run(eqx.combine(learned, rest), inputs).outputs ** 2)
     inputs = jax.ShapeDtypeStruct((steps, batch, 4), jnp.float64)
     compiled = jax.jit(jax.grad(loss, (0, 1))).lower(learned, inputs).compile()
     analysis = compiled.memory_analysis()
