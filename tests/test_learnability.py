@@ -34,8 +34,8 @@ class Nothing(TimeLayer):
 
     size: int = eqx.field(static=True)
 
-    def __call__(self, inputs, *, state, dt, mask, key, solver, throw):
-        del state, dt, mask, key, solver, throw
+    def __call__(self, inputs, state, context):
+        del state, context
         return Outcome(inputs, None, None)
 
 
