@@ -13,13 +13,15 @@ from lrcssm.training.folder import write_text
 from . import cost, pictures, ranks
 from .commands import Reproduce
 from .document import Cell, Part, as_markdown, as_page
-from .reproduce import asked, columns, difference, plus_minus
-from .store import Line, Stored, lines_of, read_store
+from .plan import cells
+from .records import Record, read_store
+from .reproduce import as_published, difference, plus_minus
+from .store import Line, lines_of
 from .tables import TABLES, Table
 
 
 def write(options: Reproduce) -> None:
-    """Writes the report that the options ask for."""
+    """Write the report that the options ask for."""
     path = pathlib.Path(str(options.report))
     if path.suffix not in (".html", ".md"):
         raise InvalidValue(f"--report got {str(path)!r}; give a file that ends in .html or .md.")
@@ -33,22 +35,28 @@ def write(options: Reproduce) -> None:
         lines += found
         parts += list(table_parts(name, TABLES[name], found))
     parts += [*iteration_parts(lines), *memory_parts(lines), *environment_parts(stored)]
-    write_text(path, as_page(parts, summary(stored)) if path.suffix == ".html" else as_markdown(parts, summary(stored)))
+    render = as_page if path.suffix == ".html" else as_markdown
+    write_text(path, render(parts, summary(stored), _newest(stored)))
 
 
-def _lines(options: Reproduce, name: str, stored: list[Stored]) -> list[Line]:
+def _lines(options: Reproduce, name: str, stored: list[Record]) -> list[Line]:
     table = TABLES[name]
     if table.instead is not None:
         return []
-    whole = options.table is None  # then a name need not be one of each table
-    models = asked(options.models, tuple(table.rows), "models", lenient=whole)
-    datasets = asked(options.datasets, columns(table), "datasets", lenient=whole)
-    found = lines_of(table, models, datasets, options.seeds, options.steps, stored)
+    # Of all tables, not each has a name that was given.
+    chosen = cells(options, table, lenient=options.table is None)
+    found = lines_of(table, chosen, options.seeds, options.steps, stored)
     # A sequential sweep has no iterations to count.
     return [line for line in found if name != "iterations" or not line.results or line.mean("iterations") is not None]
 
 
-def summary(stored: list[Stored]) -> list[tuple[str, str]]:
+def _newest(stored: list[Record]) -> str:
+    """Day of the newest result."""
+    dates = [one.result["environment"]["date"][:10] for one in stored if one.result is not None]
+    return max(dates, default="Nothing has been run")
+
+
+def summary(stored: list[Record]) -> list[tuple[str, str]]:
     """The store in a few numbers."""
     finished = [one for one in stored if one.result is not None]
     seconds = sum(one.result["seconds"] for one in finished if one.result is not None)
@@ -65,12 +73,9 @@ def summary(stored: list[Stored]) -> list[tuple[str, str]]:
 def table_parts(name: str, table: Table, lines: list[Line]) -> Iterable[Part]:
     """A table of the paper: published and ours side by side, each way of running in detail, ranks and cost."""
     if table.instead is not None:
-        heads = ["<", *(f"{one}<" for one in columns(table))]
-        rows = [
-            [row, *(str(entry.published.get(one, "–")) for one in columns(table))] for row, entry in table.rows.items()
-        ]
-        remarks = [f"{row}: {note}." for row, entry in table.rows.items() for note in entry.notes.values()]
-        yield Part(f"{table.title}", text=[f"As published. Ours: {table.instead}"], heads=heads, rows=rows, notes=())
+        names, rows, remarks = as_published(table)
+        heads = ["<", *(f"{one}<" for one in names)]
+        yield Part(table.title, text=[f"As published. Ours: {table.instead}"], heads=heads, rows=rows)
         if remarks or table.notes:
             yield Part("", text=[*remarks, *table.notes])
         return
@@ -104,11 +109,14 @@ _DETAILS = (
 
 
 def _detail(table: Table, line: Line, notes: dict[str, int]) -> list[Cell]:
-    cell = {"ours": line.ours, "published": line.published}
     count = line.mean("iterations")
     # The table of iterations has no scores.
     scores = (
-        [plus_minus(line.published, table), plus_minus(line.ours, table, len(line.results)), difference(cell, table)]
+        [
+            plus_minus(line.published, table),
+            plus_minus(line.ours, table, len(line.results)),
+            difference(line.ours, line.published, table),
+        ]
         if table.unit
         else ["–"] * 3
     )
@@ -336,7 +344,7 @@ def _steps(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def environment_parts(stored: list[Stored]) -> Iterable[Part]:
+def environment_parts(stored: list[Record]) -> Iterable[Part]:
     """What the results were made with."""
     kinds: dict[tuple[str, ...], int] = {}
     for one in stored:
