@@ -16,13 +16,32 @@ COLOURS = (BLUE, RED, "#5a9a5a", "#b8860b", "#7a5ea8", "#4aa3a3", "#8c564b", "#5
 
 
 def critical_difference(found: Ranks) -> Figure:
-    """Average ranks on a line, the best on the left; bars join what does not differ."""
+    """Draw average ranks on a line, the best on the left; bars join models that do not differ."""
+    figure = Figure(figsize=(8, 0.62 * _rank_height(found)), layout="constrained")
+    draw_ranks(figure.subplots(), found)
+    return figure
+
+
+def _rank_height(found: Ranks) -> float:
+    return 1.6 + 0.16 * len(found.alike()) + 0.3 * -(-len(found.names) // 2)
+
+
+def against(axes: Axes, points: Sequence[tuple[float, float]], rival: str, ours: str) -> None:
+    """Draw accuracies of two models, a point for each data set; above the diagonal ours is better."""
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
+    axes.plot(*zip(*points, strict=True), "o", color=BLUE, markersize=4, alpha=0.8) if points else None
+    low = max(0.0, min((min(point) for point in points), default=0.0) - 0.05)
+    axes.set(xlabel=rival, ylabel=ours, xlim=(low, 1.01), ylim=(low, 1.01), aspect="equal")
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_ranks(axes: Axes, found: Ranks) -> None:
+    """Draw the diagram of critical differences."""
     count, bars = len(found.names), found.alike()
     left = -(-count // 2)
     room = 0.8 + 0.16 * len(bars)  # between the line of ranks and the first name
-    height = room + 0.3 * left + 0.8
-    figure = Figure(figsize=(8, 0.62 * height), layout="constrained")
-    axes = figure.subplots()
+    height = _rank_height(found)
     axes.set(xlim=(1 - 0.42 * (count - 1), count + 0.42 * (count - 1)), ylim=(-height + 0.6, 0.85))
     axes.axis("off")
     axes.plot([1, count], [0, 0], color="0.2", linewidth=1)
@@ -46,7 +65,6 @@ def critical_difference(found: Ranks) -> Figure:
         axes.plot([1, 1 + found.critical], [0.62, 0.62], color=RED, linewidth=2, solid_capstyle="butt")
         axes.annotate(f"critical difference {found.critical:.2f}", (1 + found.critical, 0.62), (6, 0),
                       textcoords="offset points", va="center", fontsize=8)  # fmt: skip
-    return figure
 
 
 def accuracy_against_cost(points: Mapping[str, Sequence[tuple[str, float, float]]], unit: str) -> Figure:

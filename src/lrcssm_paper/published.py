@@ -122,7 +122,7 @@ def published(architecture: str, dataset: str) -> Published:
     """
     if architecture not in ARCHITECTURES:
         raise InvalidValue(f"There is no architecture {architecture!r}; give one of {', '.join(ARCHITECTURES)}.")
-    short = {name: key for key, name in DATASETS.items()}.get(dataset, dataset)
+    short = short_name(dataset)
     known = configured(architecture)
     if short not in known:
         have = f"those for {', '.join(DATASETS[name] for name in known)}" if known else "none at all"
@@ -136,6 +136,11 @@ def published(architecture: str, dataset: str) -> Published:
         if architecture == "rformer"
         else _recurrent(architecture, short)
     )
+
+
+def short_name(dataset: str) -> str:
+    """Name of a data set in the tables, from that of the archive."""
+    return {name: key for key, name in DATASETS.items()}.get(dataset, dataset)
 
 
 def configured(architecture: str) -> tuple[str, ...]:
