@@ -57,7 +57,7 @@ def _newest(stored: list[Record]) -> str:
 
 
 def summary(stored: list[Record]) -> list[tuple[str, str]]:
-    """The store in a few numbers."""
+    """Numbers that summarise a store, each with its label."""
     finished = [one for one in stored if one.result is not None]
     seconds = sum(one.result["seconds"] for one in finished if one.result is not None)
     cards = [(f"{len(finished)}", "finished runs"), (cost.in_words(seconds), "of training")]
@@ -134,7 +134,7 @@ def _budget(line: Line) -> str:
 
 
 def best(lines: Sequence[Line]) -> Line | None:
-    """Of several ways to run a cell the one to show: with most runs, then clean, then with most steps."""
+    """Choose the way of running a cell to show: the one with most runs, then clean, then with most steps."""
     done = [line for line in lines if line.results]
     return max(done, key=lambda line: (len(line.results), line.protocol == "clean", line.steps or 0), default=None)
 
@@ -152,7 +152,7 @@ def _matrix_heads(table: Table, lines: list[Line]) -> list[str]:
 
 
 def _averaged(table: Table, lines: list[Line]) -> bool:
-    """Whether a table has an average over its data sets, as the paper's have."""
+    """Tell if a table has an average over its data sets."""
     return table.unit == "%" and len({line.dataset for line in lines}) >= ranks.LEAST
 
 
@@ -257,7 +257,7 @@ def _points(lines: list[Line]) -> dict[str, list[tuple[str, float, float]]]:
 
 
 def _groups(lines: list[Line], name: str) -> dict[str, Line]:
-    """Runs that have something to show, by model, data set and steps; what is in several tables once."""
+    """Runs with a given kind of result, by model, data set and steps; runs of several tables once."""
     found: dict[str, Line] = {}
     for line in lines:
         if any(result.get(name) for result in line.results):
@@ -330,7 +330,7 @@ def memory_parts(lines: list[Line]) -> Iterable[Part]:
 
 
 def _over_runs(line: Line) -> dict[str, Any]:
-    """The median over runs of each quantile; what does not forget is infinite."""
+    """The median over runs of each quantile; units that do not forget are infinite."""
     found = [result["time_constants"] for result in line.results if result.get("time_constants")]
     middle = lambda when: np.median(
         [[[np.inf if value is None else value for value in block] for block in one[when]] for one in found], 0
@@ -345,7 +345,7 @@ def _steps(value: float) -> str:
 
 
 def environment_parts(stored: list[Record]) -> Iterable[Part]:
-    """What the results were made with."""
+    """Machines and versions of the results."""
     kinds: dict[tuple[str, ...], int] = {}
     for one in stored:
         facts = None if one.result is None else one.result.get("environment")

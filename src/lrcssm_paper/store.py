@@ -142,6 +142,6 @@ def _remarks(dataset: str, steps: int | None, whole: int | None, table: Table, r
 
 
 def _facts(job: Job) -> str:
-    """Everything that a run is but its solver and number of steps."""
+    """A run without its solver and number of steps, as text."""
     training = job.training | {"steps": None} if job.training else {}
     return json.dumps([job.dataset, job.seed, job.quirks, job.model, training], sort_keys=True, default=str)

@@ -58,7 +58,7 @@ def measure(options: EngineBenchmark) -> dict[str, Any]:
 def _rows(
     length: int, options: EngineBenchmark, known: list[dict[str, Any]], say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """All methods at one length, timed in turn."""
+    """Rows of all methods at one length, timed in turn."""
     where, dtype = f"T={length:,}", jnp.float32
     keys = jax.random.split(jax.random.key(0), 3)
     case = Case(

@@ -139,7 +139,7 @@ def unmeasured(note: str | None) -> dict[str, Any]:
 
 
 def too_long(length: int, seconds: float) -> dict[str, Any]:
-    """The same for a program that is expected to take this many seconds."""
+    """The part of a row of a program that is expected to take this many seconds."""
     return unmeasured(f"not measured at T={length:,}, about {seconds:.0f} s a pass; raise --limit to have it")
 
 

@@ -40,7 +40,7 @@ def compiled(*given: Any) -> Any:
 
 
 def compiled_in(given: tuple[Any, ...]) -> tuple[Any, float]:
-    """The same, and the seconds that tracing and compiling it took."""
+    """Compile a training step, and give the seconds of tracing and compiling too."""
     jax.block_until_ready(jax.tree.leaves(given))
     start = time.perf_counter()
     return compiled(*given), time.perf_counter() - start
