@@ -151,7 +151,12 @@ def configured(architecture: str) -> tuple[str, ...]:
 
 def _recurrent(architecture: str, dataset: str) -> Published:
     rate, width, state, depth, time, *more = _RECURRENT[architecture][dataset]
-    fields = ARCHITECTURES[architecture] | {"hidden_dim": width, "state_dim": state, "num_blocks": depth, "include_time": time}
+    fields = ARCHITECTURES[architecture] | {
+        "hidden_dim": width,
+        "state_dim": state,
+        "num_blocks": depth,
+        "include_time": time,
+    }
     if architecture == "lrcssm":
         epoch = TRAINING_CASES[dataset] // 4
         patience = 100 if dataset == "Worms" else 1000

@@ -223,6 +223,12 @@ def given_fields(parameters: Parameters, kind: Any) -> dict[str, Any]:
     return found | ({"architecture": parameters.architecture} if kind is ModelConfig else {})
 
 
+def training_config(parameters: Any, **changes: Any) -> TrainingConfig:
+    """The training of an estimator, with some fields changed."""
+    fields: dict[str, Any] = given_fields(parameters, TrainingConfig) | changes
+    return TrainingConfig(**fields)
+
+
 def solver_of(parameters: Any) -> Solver:
     """The solver of an estimator, which may have been given by its name."""
     solver = parameters.solver
