@@ -309,7 +309,7 @@ def examine(path, data, task=None):
 KINDS = {
     ".ts": ((TS, STAMPED), hostile_ts),
     ".arff": ((ARFF, FLAT), hostile_arff),
-    ".csv": ((LONG, WIDE, PANDAS, GERMAN), hostile_csv),
+    ".csv": ((LONG, WIDE), hostile_csv),
     ".npz": ((NPZ,), hostile_npz),
     ".tsv": ((AMERICAN, GERMAN, PANDAS), lambda: iter(())),
     ".txt": ((SPACED,), hostile_lines),
