@@ -1,7 +1,7 @@
 """Training on ever longer sequences: time for each of their steps, and memory.
 
 One step of training is everything that `training.step.train_step` does. The model takes a long sequence in chunks (see
-`models/chunks.py`), so its memory is not proportional to the length.
+`models/plan.py`), so its memory is not proportional to the length.
 """
 
 import textwrap
