@@ -123,7 +123,7 @@ def _real(leaf) -> int:
 
 
 def _work(block, steps: int, batch: int, at_once: int, shards: Shards) -> int:
-    """What the recurrence of a block computes for the steps that it takes at a time."""
+    """Numbers that the recurrence of a block computes for the steps that it takes at a time."""
     states = state_numbers([block])
     if not states:  # a convolution, or attention
         return WHOLE * steps * batch * block.layer.size

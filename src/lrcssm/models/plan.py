@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def recomputes_blocks(self) -> bool:
-        """Whether all steps are taken at once, and the inside of each block is recomputed."""
+        """True if all steps are taken at once and the inside of each block is recomputed."""
         return self.chunk is None and self.kept != "all"
 
     def checkpoint(self, function: Callable[..., Any]) -> Callable[..., Any]:
