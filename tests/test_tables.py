@@ -342,6 +342,6 @@ def test_parquet_as_a_stand_in_gives_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", module)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", module.parquet)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    found = read(tmp_path / "a.parquet", ignore=[""])
+    found = read(tmp_path / "a.parquet")
     np.testing.assert_array_equal(found.series[0], np.array([[1.5], [np.nan], [2]], np.float32))
-    assert found.step == 86400 and found.ids == ("a",)
+    assert found.step == 86400 and found.ids == ("a",) and "left out: '' (row numbers)" in found.guess

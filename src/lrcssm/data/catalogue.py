@@ -3,12 +3,8 @@
 import dataclasses
 import os
 import pathlib
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from ..errors import MissingFile
 from ..files import cache_folder
@@ -222,21 +218,15 @@ def _peek(name: str, paths: list[pathlib.Path]) -> tuple[int | None, ...]:
         return problems.MULTIVARIATE.get(name, ())
     if len(paths) > 1 or _suffix(paths[0]) != ".npz" or paths[0].suffix == ".gz":
         return ()
-    shapes = {}
+    from .readers import FileError
+    from .readers.npz import shapes
+
     try:
-        with zipfile.ZipFile(paths[0]) as file:
-            for key in ("X", "classes"):
-                if f"{key}.npy" in file.namelist():
-                    with file.open(f"{key}.npy") as array:
-                        read = {
-                            (1, 0): np.lib.format.read_array_header_1_0,
-                            (2, 0): np.lib.format.read_array_header_2_0,
-                        }
-                        shapes[key] = read[np.lib.format.read_magic(array)](array)[0]
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        found = shapes(paths[0])
+    except FileError:
         return ()
-    size = (*shapes.get("X", ()), 1, None)[:3] if len(shapes.get("X", ())) in (2, 3) else (None,) * 3
-    return (*size, *shapes.get("classes", (None,))[:1])
+    size = (*found.get("X", ()), 1, None)[:3] if len(found.get("X", ())) in (2, 3) else (None,) * 3
+    return (*size, *found.get("classes", (None,))[:1])
 
 
 def _suffix(path: pathlib.Path) -> str:

@@ -5,13 +5,11 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...errors import FileError
 from ..dataset import Dataset
 from .build import build
 from .source import Problem, at, lines, listed, shown
-from .values import numbers, targets
+from .values import dimensions, numbers, targets
 
 TARGETS = ("target", "label", "class", "y")
 _QUOTED = r"""'([^'\\]*(?:\\.[^'\\]*)*)'|"([^"\\]*(?:\\.[^"\\]*)*)\""""
@@ -52,7 +50,7 @@ def read_arff(path: pathlib.Path) -> Dataset:
                 targets([label])
             elif classes is not None and label not in classes:
                 raise Problem(f"the label {shown(label)} is not one of {listed(classes)}, as the header has them.")
-            one = _dimensions(cells[0]) if relational else numbers(cells)[:, None]
+            one = dimensions(cells[0].split("\\n")) if relational else numbers(cells)[:, None]
             if series and one.shape[1] != series[0].shape[1]:
                 raise Problem(f"it has {one.shape[1]} dimensions and the first case has {series[0].shape[1]}.")
         series.append(one)
@@ -145,16 +143,6 @@ def _cells(line: str) -> list[str]:
         if not found[4]:
             return cells
         place = found.end()
-
-
-def _dimensions(text: str) -> np.ndarray:
-    rows = text.split("\\n")
-    counts = {row.count(",") + 1 for row in rows}
-    if len(counts) > 1:
-        low, high = min(counts), max(counts)
-        raise Problem(f"its dimensions have from {low} to {high} values; all of a case need the same number.")
-    cells = ",".join(rows).split(",")
-    return np.ascontiguousarray(numbers(cells).reshape(len(rows), -1).T)
 
 
 def _target(attributes: Sequence[_Attribute]) -> tuple[int | None, bool]:

@@ -12,7 +12,7 @@ from ...errors import FileError
 from ..dataset import Dataset, printable
 from ..splits import Split
 from .source import Problem, listed, shown
-from .values import targets
+from .values import is_float, targets
 
 MOST_CLASSES = 20
 PARTS = ("train", "validation", "test")
@@ -96,7 +96,7 @@ def settle(dataset: Dataset, path: pathlib.Path, task: str | None = None) -> Dat
         classes = None
     if isinstance(found, tuple) and classes is not None and any((one < 0).any() for one in found):
         raise FileError(f"{path}: a step has no class; give one in every row, or leave these rows out.")
-    about = " ".join([f"Read from {path.name}.", dataset.about]).strip()
+    about = " ".join([f"Read from {printable(path.name)}.", dataset.about]).strip()
     return dataclasses.replace(dataset, targets=found, classes=classes, about=about, labels="listed")
 
 
@@ -132,9 +132,7 @@ def join(parts: Sequence[tuple[pathlib.Path, Dataset]], name: str) -> Dataset:
             raise FileError(f"{path} and {start} list different classes, e.g. {shown(odd[0])}; list the same.")
         if one.channel_names and first.channel_names and one.channel_names != first.channel_names:
             raise FileError(f"{path} and {start} name their channels differently; put them in the same order.")
-        if one.targets is not None and np.shape(one.targets[0])[1:] != np.shape(first.targets[0])[1:]:  # pyright: ignore
-            raise FileError(f"{path} and {start} have different numbers of targets for a case; make them alike.")
-        if isinstance(one.targets, np.ndarray) and one.targets.shape[1:] != first.targets.shape[1:]:  # pyright: ignore
+        if _target_shape(one) != _target_shape(first):
             raise FileError(f"{path} and {start} have different numbers of targets for a case; make them alike.")
     sets = [one for _, one in parts]
     timed = [one.with_times().times for one in sets]
@@ -175,6 +173,11 @@ def together(parts: dict[str, tuple[pathlib.Path, Dataset]], name: str, task: st
     ends = np.cumsum([len(one) for one in sets])
     spans = {part: np.arange(end - len(one), end) for part, end, one in zip(order, ends, sets, strict=True)}
     return dataclasses.replace(joined, split=Split(*(spans.get(part, np.arange(0)) for part in PARTS)))
+
+
+def _target_shape(dataset: Dataset) -> tuple[int, ...]:
+    """Return the shape of one target."""
+    return () if dataset.targets is None else np.shape(dataset.targets[0])[isinstance(dataset.targets, tuple) :]
 
 
 def _without_padding(one: np.ndarray) -> np.ndarray:
@@ -230,20 +233,12 @@ def _are_classes(dataset: Dataset, task: str | None) -> bool:
     if all(map(_whole, names)):
         count = sum(map(len, dataset.targets)) if isinstance(dataset.targets, tuple) else len(dataset)  # pyright: ignore
         return len(names) <= MOST_CLASSES and len(names) < count
-    return not all(map(_real, names))
+    return not all(map(is_float, names))
 
 
 def _whole(label: str) -> bool:
     digits = label.removeprefix("-").removeprefix("+")
     return digits.isascii() and digits.isdigit() and len(digits) < 19
-
-
-def _real(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True
 
 
 def _natural(label: str) -> tuple[bool, int, str]:

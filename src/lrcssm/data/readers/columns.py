@@ -53,7 +53,7 @@ class Columns:
 
     @property
     def given(self) -> dict[str, list[str]]:
-        """What was given, each as a list of names."""
+        """Arguments that were given, each as a list of names."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: [one] if isinstance(one, str) else list(one) for name, one in fields.items() if one}
 

@@ -1,12 +1,13 @@
 """`.npz`, several arrays in a zip archive, read without numpy's own reader: no pickle, and no size that is only claimed."""
 
+import contextlib
 import math
 import pathlib
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,15 +78,31 @@ def read_npz(path: pathlib.Path, task: str | None = None) -> Dataset:
     )
 
 
+def shapes(path: pathlib.Path) -> dict[str, tuple[int, ...]]:
+    """Read the shapes of arrays with known keys, without their contents."""
+    with _opened(path) as (archive, members):
+        found = {}
+        for key, member in members.items():
+            with archive.open(member) as file:
+                found[key] = _header(path, file, key)[1]  # pyright: ignore
+        return found
+
+
 def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
     """Read the arrays with known keys, none larger than it says, nor together larger than the limit for the file."""
+    with _opened(path) as (archive, members):
+        if sum(one.file_size for one in members.values()) > limit(path):
+            raise too_large(path)
+        return {key: _array(path, archive, key, one) for key, one in members.items()}
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
+    """Open an archive with its members of known keys; damage becomes a `FileError`."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
-            wanted = {key: members[key] for key in _KEYS if key in members}
-            if sum(one.file_size for one in wanted.values()) > limit(path):
-                raise too_large(path)
-            return {key: _array(path, archive, key, one) for key, one in wanted.items()}
+            yield archive, {key: members[key] for key in _KEYS if key in members}
     except FileError:
         raise
     except _DAMAGE as error:
@@ -94,31 +111,37 @@ def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
         raise FileError(f"{path} cannot be read: {error.strerror or 'it is damaged'}.") from error
 
 
+def _header(path: pathlib.Path, file: zipfile.ZipExtFile, key: str) -> tuple[np.dtype, tuple[int, ...], str]:
+    """Read the type, the shape and the order of an array, without executing anything."""
+    start = file.read(8)
+    length = int.from_bytes(file.read(2 if start[6:7] == b"\x01" else 4), "little")
+    if start[:6] != b"\x93NUMPY" or length > 10_000:
+        raise FileError(f"{path} holds {key}, which is not an array of numpy.")
+    header = file.read(length).decode("latin-1")
+    dtype, order, shape = (pattern.search(header) for pattern in (_DTYPE, _ORDER, _SHAPE))
+    if not (dtype and order and shape):
+        raise FileError(f"{path} holds {key} as objects or of a type other than numbers or text; convert it first.")
+    try:
+        sizes = tuple(int(n) for n in shape[1].split(",") if n.strip())
+        return np.dtype(dtype[1]), sizes, "F" if order[1] == "True" else "C"
+    except (TypeError, ValueError) as error:
+        raise FileError(f"{path} holds {key} of an unknown type {shown(dtype[1])}.") from error
+
+
 def _array(path: pathlib.Path, archive: zipfile.ZipFile, key: str, member: zipfile.ZipInfo) -> np.ndarray:
     # zipfile bounds what it unpacks for these two only.
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise FileError(f"{path} packs {key} in a way that numpy does not; write it with numpy.savez.")
     with archive.open(member) as file:
-        start = file.read(8)
-        wide = 2 if start[6:7] == b"\x01" else 4
-        length = int.from_bytes(file.read(wide), "little")
-        if start[:6] != b"\x93NUMPY" or length > 10_000:
-            raise FileError(f"{path} holds {key}, which is not an array of numpy.")
-        header = file.read(length).decode("latin-1")
-        dtype, order, shape = (pattern.search(header) for pattern in (_DTYPE, _ORDER, _SHAPE))
-        if not (dtype and order and shape):
-            raise FileError(f"{path} holds {key} as objects or of a type other than numbers or text; convert it first.")
-        try:
-            kind, sizes = np.dtype(dtype[1]), tuple(int(n) for n in shape[1].split(",") if n.strip())
-        except (TypeError, ValueError) as error:
-            raise FileError(f"{path} holds {key} of an unknown type {shown(dtype[1])}.") from error
+        kind, sizes, order = _header(path, file, key)  # pyright: ignore
         count = math.prod(sizes) * kind.itemsize
-        if count != member.file_size - 8 - wide - length or 0 in sizes or len(sizes) > 3:
-            raise FileError(f"{path} holds {key} of shape {_short(sizes)}, which is empty or not what is stored.")
+        if count != member.file_size - file.tell() or 0 in sizes or len(sizes) > 3:
+            shape = str(sizes) if len(sizes) <= 3 else f"with {len(sizes)} axes"
+            raise FileError(f"{path} holds {key} of shape {shape}, which is empty or not what is stored.")
         data = file.read(count)
         if len(data) != count or file.read(1):
             raise FileError(f"{path} is cut off or damaged: {key} is not as long as it should be.")
-    return np.frombuffer(data, kind).reshape(sizes, order="F" if order[1] == "True" else "C")
+    return np.frombuffer(data, kind).reshape(sizes, order=order)  # pyright: ignore
 
 
 def _take(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -210,7 +233,3 @@ def _labels(path, arrays, cases, steps) -> tuple[Labels, tuple[str, ...] | None,
         found = np.array(classes, object)[found]
     texts = [str(one) for one in found] if steps is None else [[str(one) for one in own] for own in found]
     return texts, classes, kind in "iu" and classes is None
-
-
-def _short(sizes: tuple[int, ...]) -> str:
-    return str(sizes) if len(sizes) <= 3 else f"with {len(sizes)} axes"

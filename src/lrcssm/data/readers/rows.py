@@ -13,6 +13,7 @@ from .values import DECIMAL_COMMA, is_number
 
 Rows = Callable[[], Iterator[tuple[int, list[str]]]]
 """Gives the rows from the first, each with its line; never none."""
+_INDEX = "__index_level_"
 _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 _DECIMAL_POINT = re.compile(r"\s*[-+]?[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?\s*")
 
@@ -99,6 +100,8 @@ def _parquet_rows(path: pathlib.Path) -> Rows:
         if sum(group.total_byte_size for group in groups) > limit(path):
             raise too_large(path)
         names = [str(name) for name in file.schema_arrow.names]
+        # pandas stores an index without a name last; in text it is the first column, also without one.
+        order = sorted(range(len(names)), key=lambda i: not names[i].startswith(_INDEX))
         if not names or not file.metadata.num_rows:
             raise FileError(f"{path} holds no rows; there must be at least one case.")
     except (OSError, ValueError, RuntimeError, NotImplementedError) as error:
@@ -107,12 +110,11 @@ def _parquet_rows(path: pathlib.Path) -> Rows:
         raise FileError(f"{path} is cut off, damaged or not a Parquet file.") from error
 
     def rows() -> Iterator[tuple[int, list[str]]]:
-        # An index that pandas stores without a name has none here either.
-        yield 1, ["" if name.startswith("__index_level_") else name for name in names]
+        yield 1, ["" if names[i].startswith(_INDEX) else names[i] for i in order]
         line = 1
         try:
             for batch in file.iter_batches(4096):
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                for row in zip(*(batch.columns[i].to_pylist() for i in order), strict=True):
                     line += 1
                     yield line, [_text(path, value) for value in row]
         except (OSError, ValueError, RuntimeError, NotImplementedError) as error:

@@ -153,10 +153,9 @@ def _by_content(
     times = None
     if roles.get("time"):
         own = cells[roles["time"][0]]
-        with at(path, where[own.index("")] if "" in own else 0):
-            if "" in own:
-                raise Problem("its time is missing; give one in every row.")
         try:
+            if "" in own:
+                raise Problem("its time is missing; give one in every row.", own.index(""))
             times = moments(own)
         except Problem as problem:
             raise FileError(f"{path}, line {where[problem.where]}: {problem}") from None

@@ -11,7 +11,7 @@ from ...errors import FileError
 from ..dataset import Dataset
 from .build import build
 from .source import Problem, at, limit, lines, listed, shown
-from .values import increasing, moments, numbers, targets
+from .values import dimensions, increasing, moments, numbers, targets
 
 _COMMENT = ("#", "%")
 _WORD = re.compile(r"""'([^']*)'|"([^"]*)"|(\S+)""")
@@ -43,7 +43,7 @@ def read_ts(path: pathlib.Path) -> Dataset:
         with at(path, number + 1):
             body, label = _label(line, header)
             stamped = header.stamped or body.startswith("(")
-            one, stamp = _stamped(body, most) if stamped else (_plain(body), None)
+            one, stamp = _stamped(body, most) if stamped else (dimensions(body.split(":")), None)
             _check(one, header, series)
             if series and (stamp is None) != (not times):
                 raise Problem("some cases have times and some have none; give them for all.")
@@ -135,16 +135,6 @@ def _label(line: str, header: _Header) -> tuple[str, str]:
         if not label or label == "?":
             raise Problem("its label is missing; leave such cases out.")
     return body.rstrip(), label
-
-
-def _plain(body: str) -> np.ndarray:
-    dimensions = body.split(":")
-    counts = {one.count(",") + 1 for one in dimensions}
-    if len(counts) > 1:
-        low, high = min(counts), max(counts)
-        raise Problem(f"its dimensions have from {low} to {high} values; all of a case need the same number.")
-    cells = (body.replace(":", ",") if len(dimensions) > 1 else body).split(",")
-    return np.ascontiguousarray(numbers(cells).reshape(len(dimensions), -1).T)
 
 
 def _stamped(body: str, most: int) -> tuple[np.ndarray, np.ndarray]:

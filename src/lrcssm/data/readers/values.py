@@ -35,14 +35,18 @@ def numbers(cells: Sequence[str], *, blank: bool = False) -> np.ndarray:
     return values
 
 
+def dimensions(parts: Sequence[str]) -> np.ndarray:
+    """Convert the dimensions of a case, numbers between commas each, to an array `(time, dimensions)`."""
+    counts = {one.count(",") + 1 for one in parts}
+    if len(counts) > 1:
+        low, high = min(counts), max(counts)
+        raise Problem(f"its dimensions have from {low} to {high} values; all of a case need the same number.")
+    return np.ascontiguousarray(numbers(",".join(parts).split(",")).reshape(len(parts), -1).T)
+
+
 def is_number(cell: str) -> bool:
     """True if a cell is a number, empty, or a word for a missing value."""
-    try:
-        float(cell)
-    except ValueError:
-        word = cell.strip().casefold()
-        return not word or word in _MISSING
-    return True
+    return is_float(cell) or not (word := cell.strip().casefold()) or word in _MISSING
 
 
 def _number(cell: str, where: int, blank: bool) -> float:
@@ -78,7 +82,7 @@ def moments(cells: Sequence[str]) -> np.ndarray:
         found = np.fromiter(map(float, cells), np.float64, len(cells))
     except ValueError:
         if is_number(cells[0]):
-            raise next(_no_time(cell, i) for i, cell in enumerate(cells) if not _is_float(cell)) from None
+            raise next(_no_time(cell, i) for i, cell in enumerate(cells) if not is_float(cell)) from None
         day_first = date_order(cells) == "day first"
         found = np.fromiter((_date(cell, i, day_first) for i, cell in enumerate(cells)), np.float64, len(cells))
     if not np.isfinite(found).all():
@@ -121,7 +125,8 @@ def date_order(cells: Sequence[str]) -> str:
     return "day first" if day_first < month_first else "month first"
 
 
-def _is_float(cell: str) -> bool:
+def is_float(cell: str) -> bool:
+    """True if Python reads a cell as a number, finite or not."""
     try:
         float(cell)
     except ValueError:
