@@ -5,11 +5,14 @@ import pathlib
 
 import hypothesis
 import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrcssm.data import SEEDS, Cases, batches, digits, paper_split
-from lrcssm.data.splits import _key, _split
+from lrcssm.data import Cases, arrange, batches, digits, full_size, padded_lengths
+from lrcssm.data.batching import rung
+from lrcssm_paper.splits import SEEDS, _key, _split, paper_split
 
 DATA = pathlib.Path(os.environ.get("LRCSSM_DATA", "nowhere"))
 
@@ -62,20 +65,105 @@ def test_cases_are_checked():
 )
 def test_each_case_is_in_one_batch(lengths, size, shuffled):
     cases = Cases.of([np.full((n, 2), i + 1.0) for i, n in enumerate(lengths)], np.arange(len(lengths)))
-    seen, shapes = [], set()
-    for part in batches(cases, size, np.random.default_rng(0) if shuffled else None):
-        assert part.inputs.shape == (len(part.inputs), size, 2) and part.targets is not None
-        shapes.add(len(part.inputs))
+    seen, shapes, full = [], set(), []
+    for part, positions in batches(cases, size, np.random.default_rng(0) if shuffled else None):
+        shapes.add(part.inputs.shape)
+        assert part.targets is not None
         mask = np.ones(part.inputs.shape[:2], bool) if part.mask is None else part.mask
-        for column, position in enumerate(part.positions):
+        for column, position in enumerate(positions):
             own = lengths[position]
             assert mask[:, column].sum() == own and own <= len(part.inputs)
             assert (part.inputs[:own, column] == position + 1).all() and (part.inputs[own:, column] == 0).all()
             assert part.targets[column] == position and part.weights[column] == 1
-        assert part.weights.sum() == len(part.positions) and mask.any(0).all()
-        seen += part.positions.tolist()
+        assert part.weights.sum() == len(positions) and mask.any(0).all()
+        seen += positions.tolist()
+        full.append(len(positions) == size)
     assert sorted(seen) == list(range(len(lengths)))
-    assert len(shapes) <= 16
+    assert len(shapes) <= 3 and len({shape[1] for shape in shapes}) == 1
+    assert full.count(False) <= 1  # batches are full but for one
+
+
+def _of_lengths(lengths):
+    return Cases.of([np.zeros((n, 1), np.float32) for n in lengths], np.zeros(len(lengths), int))
+
+
+def test_500_lengths_give_three_shapes():
+    shapes = {part.inputs.shape for part, _ in batches(_of_lengths(range(1, 501)), 16, np.random.default_rng(0))}
+    assert shapes == {(128, 16, 1), (256, 16, 1), (512, 16, 1)}
+
+
+def test_500_sets_of_one_length_give_few_shapes_once_a_length_is_known():
+    """Predictions for series of ever other lengths, one after the other, with a model that was trained on one length."""
+    lengths = {padded_lengths(_of_lengths([n]), known=(361,)) for n in range(1, 501)}
+    assert len(lengths) <= 33 and (361,) in lengths
+    for n in range(1, 501):
+        (length,) = padded_lengths(_of_lengths([n]), known=(361,))
+        assert n <= length <= 2 * n
+
+
+@pytest.mark.parametrize(
+    ("lengths", "known", "want"),
+    [
+        ([100] * 3, (), (100,)),  # equal lengths are not padded
+        ([100] * 3, (100,), (100,)),
+        ([100] * 3, (90, 190), (190,)),
+        ([100] * 3, (90, 201), (112,)),  # 201 would more than double it
+        ([29, 361, 150], (), (96, 192, 384)),
+        ([30, 350, 170], (), (96, 192, 384)),  # another fold of the same data
+        ([29, 361, 890], (48, 384), (48, 384, 896)),
+        ([1, 2, 3], (), (1, 2, 3)),
+        ([5, 9], (), (5, 10)),
+    ],
+)
+def test_lengths_to_pad_to(lengths, known, want):
+    assert padded_lengths(_of_lengths(lengths), known) == want
+
+
+def test_the_ladder():
+    rungs = sorted({rung(n) for n in range(1, 129)})
+    assert rungs == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]
+    assert all(n <= rung(n) < 1.25 * n + 1 for n in range(1, 10_000))
+
+
+def test_sizes_of_batches():
+    assert [full_size(n, 16) for n in (1, 2, 3, 5, 9, 15, 16, 17, 500)] == [1, 2, 4, 8, 16, 16, 16, 16, 16]
+    assert full_size(5, 12) == 8 and full_size(11, 12) == 12 and full_size(1, 12, multiple=3) == 3
+
+
+def test_an_epoch_has_the_same_batches_each_time():
+    cases = _of_lengths(np.random.default_rng(0).integers(1, 300, 101))
+    plan = lambda seed: sorted((length, len(which)) for length, which in arrange(cases, 8, np.random.default_rng(seed)))
+    assert plan(0) == plan(1) == plan(2)
+
+
+def test_a_compiled_step_takes_a_batch():
+    """Traced once for each shape; positions do not matter."""
+    traced = []
+
+    @jax.jit
+    def step(batch):
+        traced.append(batch.inputs.shape)
+        return jnp.sum(batch.weights * batch.inputs.sum((0, 2)))
+
+    cases = _of_lengths(np.random.default_rng(0).integers(1, 300, 101))
+    for seed in range(3):
+        for part, _ in batches(cases, 8, np.random.default_rng(seed)):
+            step(part)
+    assert len(traced) == len(set(traced)) <= 3
+
+
+def test_weights_of_cases_and_classes():
+    cases = Cases.of(np.zeros((3, 4, 1)), [0, 1, 1], weights=[1.0, 2.0, 0.5])
+    ((part, _),) = batches(cases.take([1, 0, 2]), 4)
+    assert part.weights.tolist() == [2.0, 1.0, 0.5, 0.0] and part.weights.dtype == np.float32
+    assert part.weighted(np.array([10.0, 3.0])).weights.tolist() == [6.0, 10.0, 1.5, 0.0]
+    assert part.weighted(None) is part
+    ((numbers, _),) = batches(Cases.of(np.zeros((3, 4, 1)), [0.5, 1.0, 1.0]), 4)
+    with pytest.raises(ValueError, match="not one class for each case"):
+        numbers.weighted(np.ones(2))
+    for odd in ([1, 2], [1, 2, -1], [1, 2, np.nan], [0, 0, 0]):
+        with pytest.raises(ValueError, match="weights have shape"):
+            Cases.of(np.zeros((3, 4, 1)), weights=odd)
 
 
 def test_statistics_are_those_of_all_steps():
@@ -91,6 +179,6 @@ def test_statistics_are_those_of_all_steps():
 
 
 def test_digits():
-    cases, split = digits()
-    assert len(cases) == 1797 and cases.longest == 64 and cases.channels == 1
-    assert sorted(np.concatenate(split).tolist()) == list(range(1797))
+    train, validation, test = digits().parts()
+    assert [len(part) for part in (train, validation, test)] == [1257, 270, 270]
+    assert train.longest == 64 and train.channels == 1

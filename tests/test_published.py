@@ -35,7 +35,7 @@ def test_some_of_them():
         16,
         6,
     )
-    assert model["cell_options"] == {"blocks": 2} and model["time"] and model["dropout"] == 0.05
+    assert model["cell_options"] == {"blocks": 2} and model["include_time"] and model["dropout"] == 0.05
     model, training = published("mamba", "EigenWorms")
     assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (
         1e-3,
@@ -47,7 +47,7 @@ def test_some_of_them():
     assert published("linoss-im", "Worms").training["batch"] == 4
     model, training = published("log-ncde", "SCP1")
     assert model["cell_options"] == {"vf_depth": 3, "vf_width": 64, "depth": 2, "step": 12, "lip2": 1e-3}
-    assert (model["state_dim"], model["time"], training["check_every"]) == (128, False, 100)
+    assert (model["state_dim"], model["include_time"], training["check_every"]) == (128, False, 100)
     model, training = published("rformer", "SCP1")
     assert training["steps"] == 20 * 20 and model["signature"]["windows"] == 100
     assert len(configured("lrcssm")) == 6 and configured("linoss-imex") == ("SCP2",)

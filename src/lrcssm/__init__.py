@@ -1,6 +1,6 @@
 """Non-linear recurrent models that train on very long sequences as fast as linear state-space models."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import cells as cells
 from .engine import (
@@ -16,40 +16,43 @@ from .engine import (
     linear_recurrence as linear_recurrence,
     solve as solve,
 )
-from .lazy import lazily
+from .errors import FileError as FileError, LrcssmError as LrcssmError
+from .lazy import lazily as _lazily
 
-if TYPE_CHECKING:
-    from . import data as data, models as models, stability as stability
+if _TYPE_CHECKING:
+    from . import data as data, estimators as estimators, models as models, stability as stability, training as training
     from .checks import check_agreement as check_agreement, check_structure as check_structure
     from .compilation import remember_compilations as remember_compilations
+    from .deploy import export as export
     from .estimators import (
         LrcSSMClassifier as LrcSSMClassifier,
         LrcSSMForecaster as LrcSSMForecaster,
         LrcSSMRegressor as LrcSSMRegressor,
     )
-    from .files import FileError as FileError, load as load, save as save
     from .memory import keep_memory as keep_memory
     from .models import ModelConfig as ModelConfig, SequenceModel as SequenceModel
+    from .training.trained import load as load, save as save
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
-    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor", "ModelConfig",
-    "SequenceModel", "Sequential", "Sharded", "Solution", "SolveError", "Status", "cells", "check_agreement",
-    "check_structure", "data", "keep_memory", "linear_recurrence", "load", "models", "remember_compilations", "save", "solve",
-    "stability",
+    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor", "LrcssmError",
+    "ModelConfig", "SequenceModel", "Sequential", "Sharded", "Solution", "SolveError", "Status", "cells", "check_agreement",
+    "check_structure", "data", "estimators", "export", "keep_memory", "linear_recurrence", "load", "models",
+    "remember_compilations", "save", "solve", "stability", "training",
 ]  # fmt: skip
 
 # Whoever brings a cell of their own waits for the engine alone.
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = _lazily(
     __name__,
     {
-        "data": None, "models": None, "stability": None,
+        "data": None, "estimators": None, "models": None, "stability": None, "training": None, "export": "deploy",
         "check_agreement": "checks", "check_structure": "checks",
         "remember_compilations": "compilation",
         "LrcSSMClassifier": "estimators", "LrcSSMForecaster": "estimators", "LrcSSMRegressor": "estimators",
-        "FileError": "files", "load": "files", "save": "files",
         "keep_memory": "memory",
         "ModelConfig": "models", "SequenceModel": "models",
+        "load": "training.trained", "save": "training.trained",
     },
+    __all__,
 )  # fmt: skip

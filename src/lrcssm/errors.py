@@ -40,5 +40,9 @@ class TrainingError(LrcssmError, FloatingPointError):
     """Training that produced states or losses that are not numbers."""
 
 
+class PredictionError(LrcssmError, FloatingPointError):
+    """Outputs that are not finite."""
+
+
 class FileError(LrcssmError, ValueError):
     """A damaged or unsuitable file."""

@@ -11,6 +11,8 @@ A reader believes nothing: sizes are checked against the file before anything is
 """
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 import math
 import os
@@ -25,7 +27,7 @@ import numpy as np
 
 from .errors import FileError as FileError, InvalidType, MissingFile
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"LRCSSM\x00\x00"
 _DTYPES = {
     "float32", "float64", "float16", "complex64", "complex128", "int32", "int64", "uint8", "uint32", "uint64", "bool",
@@ -37,6 +39,28 @@ def named_leaves(tree: Any) -> dict[str, Any]:
     """The arrays of a tree by their path in it."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(where): leaf for where, leaf in leaves}
+
+
+def checksum(*values: Any) -> str:
+    """A short checksum of arrays, texts and numbers, also within sequences and dataclasses."""
+    found = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if isinstance(value, np.ndarray | jax.Array):
+            found.update(repr((value.shape, str(value.dtype))).encode() + np.ascontiguousarray(value).tobytes())
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            add([getattr(value, field.name) for field in dataclasses.fields(value)])
+        elif isinstance(value, Mapping):
+            add(sorted(value.items()))
+        elif isinstance(value, list | tuple):
+            found.update(f"{len(value)}[".encode())
+            for one in value:
+                add(one)
+        else:
+            found.update(repr(value).encode())
+
+    add(values)
+    return found.hexdigest()[:16]
 
 
 def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -87,6 +111,12 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, at once or not at all."""
+    with atomic(path) as file:
+        file.write(text.encode())
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,18 +1,20 @@
-"""Names of a package that are imported when they are first asked for."""
+"""Names of a package that are imported at their first use."""
 
 import importlib
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 
-def lazily(package: str, where: Mapping[str, str | None]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package.
+def lazily(
+    package: str, where: Mapping[str, str | None], public: Collection[str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Make `__getattr__` and `__dir__` of a package.
 
     **Arguments:**
 
     - `package`: its `__name__`.
-    - `where`: the module of each name, within the package; `None` for a name that is itself a module.
+    - `where`: module of each name, within the package; `None` for a name that is itself a module.
+    - `public`: names that `dir` shows; those of `where` if not given.
     """
 
     def find(name: str) -> Any:
@@ -22,6 +24,6 @@ def lazily(package: str, where: Mapping[str, str | None]) -> tuple[Callable[[str
         return module if where[name] is None else getattr(module, name)
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *where})
+        return sorted(where if public is None else public)
 
     return find, names

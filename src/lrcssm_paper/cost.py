@@ -52,7 +52,7 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int, solver: str
 def _controlled(model: dict[str, Any], options: dict[str, Any], length: int) -> int:
     """Operations for one sequence: two evaluations of the vector field in each of the solver's steps, forward and back; with
     brackets one more derivative for each channel."""
-    width, channels = options.get("vf_width", 64), model["input_dim"] + int(model["time"])
+    width, channels = options.get("vf_width", 64), model["input_dim"] + int(model["include_time"])
     field = options.get("vf_depth", 3) * width**2 + width * model["state_dim"] * channels
     brackets = channels if model["cell"] == "LogNCDE" and options.get("depth", 2) == 2 else 1
     return 6 * 2 * 2 * max(500, 1 + length // options.get("step", 1)) * field * brackets

@@ -151,7 +151,12 @@ def configured(architecture: str) -> tuple[str, ...]:
 
 def _recurrent(architecture: str, dataset: str) -> Published:
     rate, width, state, depth, time, *more = _RECURRENT[architecture][dataset]
-    fields = ARCHITECTURES[architecture] | {"hidden_dim": width, "state_dim": state, "num_blocks": depth, "time": time}
+    fields = ARCHITECTURES[architecture] | {
+        "hidden_dim": width,
+        "state_dim": state,
+        "num_blocks": depth,
+        "include_time": time,
+    }
     if architecture == "lrcssm":
         epoch = TRAINING_CASES[dataset] // 4
         patience = 100 if dataset == "Worms" else 1000
@@ -170,7 +175,7 @@ def _controlled(architecture: str, rate, state, vf_depth, vf_width, time, *more)
     names = {"ncde": (), "nrde": ("depth", "step"), "log-ncde": ("depth", "step", "lip2")}[architecture]
     options = {"vf_depth": vf_depth, "vf_width": vf_width} | dict(zip(names, more, strict=True))
     fields = ARCHITECTURES[architecture] | {
-        "state_dim": state, "time": time, "cell_options": options, "standardise": "none",
+        "state_dim": state, "include_time": time, "cell_options": options, "standardise": "none",
     }  # fmt: skip
     return Published(fields, _searched(rate, check_every=100))
 

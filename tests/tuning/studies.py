@@ -5,8 +5,8 @@ import time
 
 from optuna.trial import TrialState
 
+from lrcssm.cli.options import ModelOptions, TrainingOptions
 from lrcssm.data import load
-from lrcssm.runs import ModelOptions, TrainingOptions
 from lrcssm.tuning import Start
 from lrcssm.tuning.claims import Leases
 from lrcssm.tuning.plan import Material, Plan

@@ -13,7 +13,8 @@ from studies import NINE, SHORT, SMALL, made, options, states, words
 from test_runs import wave_file
 
 from lrcssm import cli
-from lrcssm.runs import ModelOptions, TrainingOptions, train as train_module
+from lrcssm.cli import train as train_module
+from lrcssm.cli.options import ModelOptions, TrainingOptions
 from lrcssm.tuning import study as study_module, worker
 from lrcssm.tuning.claims import claim
 from lrcssm.tuning.run import Run
@@ -240,7 +241,9 @@ def test_timeout_begins_no_other(instant, monkeypatch):
 
 
 def test_a_worker_stays_with_a_program(instant):
-    study, material = made(options(model=ModelOptions(**SMALL | {"hidden_dim": None}), vary=("hidden_dim=4,8", *NINE[:1])))
+    study, material = made(
+        options(model=ModelOptions(**SMALL | {"hidden_dim": None}), vary=("hidden_dim=4,8", *NINE[:1]))
+    )
     shift, order = Shift(study, material, None, []), study.trials()
     assert [study.settings(one)["hidden_dim"] for one in shift.in_turn(list(order.values()))] == [4, 4, 4, 8, 8, 8]
     with claim(study, order[0], None):  # another has begun with the first

@@ -9,12 +9,12 @@ import sys
 import jax
 import numpy as np
 import pytest
+from lrcssm.tuning.together import fit_together
 from studies import NINE, made, options, states
 from test_training import make, waves
 
 from lrcssm.training import TrainingConfig, fit
 from lrcssm.tuning import run as run_module, together as together_module, worker
-from lrcssm.tuning.together import fit_together
 from lrcssm.tuning.worker import work
 
 SIMPLE = {"cell": "MGU", "cell_options": {}, "encoder": "linear", "mixer": "none", "dropout": 0.2, "pool": "mean"}

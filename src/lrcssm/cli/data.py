@@ -5,9 +5,8 @@ import io
 import sys
 from typing import Annotated
 
-import tyro
-
 from ..errors import InvalidValue
+from .parser import Arg
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,14 +15,14 @@ class ListData:
 
     all: bool = False
     """Also those of the archive whose size is not known here: univariate and regression problems."""
-    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    data_dir: Annotated[str | None, Arg("PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
     json: bool = False
     """Print JSON, with everything."""
 
     def run(self) -> None:
         """Prints a table, or JSON."""
-        from ..data.describe import list_entries
+        from ..report.dataset import list_entries
 
         _print_what_can_be_printed()
         list_entries(self.data_dir, self.all, self.json)
@@ -33,20 +32,20 @@ class ListData:
 class ShowData:
     """Show what is in a data set: sizes, classes, missing values, duplicates, and what its series look like."""
 
-    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
+    source: Annotated[str, Arg("SOURCE", positional=True)]
     """A name of lrcssm data list, one with a length such as adding:4000, or the path of a file or folder."""
-    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    data_dir: Annotated[str | None, Arg("PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
-    target: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
+    target: Annotated[str | None, Arg("COLUMN")] = None
     """The column of a .csv that holds the targets; one called target, label, class or y if not given."""
-    picture: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    picture: Annotated[str | None, Arg("FILE")] = None
     """Also draw some series of each class into this file: .png, .svg or .pdf."""
     json: bool = False
     """Print JSON."""
 
     def run(self) -> None:
         """Prints the facts and a sketch, or JSON."""
-        from ..data.describe import show
+        from ..report.dataset import show
 
         _print_what_can_be_printed()
         show(self.source, self.data_dir, self.picture, self.json, self.target)
@@ -56,13 +55,13 @@ class ShowData:
 class FetchData:
     """Download data sets of the UEA, UCR and Monash archives into the data directory, unless they are there."""
 
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME...")]
+    names: Annotated[tuple[str, ...], Arg("NAME", positional=True)]
     """Names of data sets; lrcssm data list --all shows them."""
-    data_dir: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    data_dir: Annotated[str | None, Arg("PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
-    url: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    url: Annotated[str | None, Arg("ADDRESS")] = None
     """Another place to download from: an address with {name} in it, that of a folder, or that of one zip file."""
-    sha256: Annotated[str | None, tyro.conf.arg(metavar="DIGITS")] = None
+    sha256: Annotated[str | None, Arg("DIGITS")] = None
     """Demand that the zip file has this checksum. Otherwise it has to be the one of the first download, if there was
     one."""
     force: bool = False

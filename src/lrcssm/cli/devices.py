@@ -1,22 +1,45 @@
 """The devices of a run: of this process, or of several processes on one machine or many."""
 
 import contextlib
+import dataclasses
 import math
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 import jax
 from jax.sharding import Mesh
 
 from ..training import make_mesh
-from . import DeviceOptions
-from .folder import RunError
-from .supervise import slurm_tasks
+from ..training.folder import RunError
+from .parser import Arg
 
 SECONDS = 30
-"""How long a process that does not answer is waited for."""
+"""Seconds to wait for a process that does not answer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceOptions:
+    """The devices; one if nothing is given."""
+
+    devices: Annotated[str | None, Arg("N|BxS")] = None
+    """How many devices to train on: 4 share each batch; of 2x4, 2 share the batch and 4 share time. On a processor they
+    are threads."""
+    coordinator: Annotated[str | None, Arg("HOST:PORT")] = None
+    """For several processes that train one model: the address of the first of them. Under SLURM it is found by itself."""
+    processes: Annotated[int | None, Arg("INT")] = None
+    """How many processes there are."""
+    process: Annotated[int | None, Arg("INT")] = None
+    """Which of them this is, counted from 0. The folder of the run must be one that all of them see."""
+
+
+def slurm_tasks(options: DeviceOptions, environ: Mapping[str, str]) -> int:
+    """Number of processes that SLURM has started for this run: 1 if it has not, or if --devices does not ask for theirs."""
+    if options.devices is None or options.processes is not None or "SLURM_JOB_ID" not in environ:
+        return 1
+    return int(environ.get("SLURM_NTASKS", "1"))
 
 
 def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> Mesh | None:
@@ -29,7 +52,7 @@ def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -
     have = len(jax.devices())
     batch, sequence = (have, 1) if shares is None else shares
     if batch * sequence > have:
-        raise RunError(f"--devices {options.devices}: there are {have}.")
+        raise RunError(f"--devices {options.devices}: only {have} devices are available; give at most as many.")
     if batch * sequence < have and many:
         raise RunError(f"--devices {options.devices}: there are {have} in all processes together; use all of them.")
     return make_mesh(batch, sequence)

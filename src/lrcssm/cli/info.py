@@ -1,51 +1,60 @@
-"""`lrcssm info MODEL`: what a trained model is, from its file alone."""
+"""`lrcssm info`: facts about a trained model, or about this machine."""
 
+import dataclasses
 import json
-from typing import Any
+from typing import Annotated, Any
 
+from ..machine import environment, write_record
 from ..models import parameter_count
-from .evaluate import Trained, open_model
+from ..report.table import print_facts
+from ..training import Trained
+from .evaluate import load_trained
+from .parser import Arg
 
 
-def describe_model(where: str, *, as_json: bool) -> None:
-    """Prints what a model takes, gives and consists of."""
-    facts = facts_of(open_model(where))
-    if as_json:
-        print(json.dumps(facts))
-        return
-    from rich.console import Console
-    from rich.table import Table
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """Show what a trained model is; or versions, devices and defaults, for a report of a problem."""
 
-    table = Table.grid(padding=(0, 2))
-    for name, value in facts.items():
-        if value is None or value == []:
-            continue
-        words = ", ".join(map(str, value)) if isinstance(value, list) else value
-        if isinstance(value, dict):
-            words = ", ".join(f"{key} {one}" for key, one in value.items())
-        table.add_row(name, f"{words:,}" if type(words) is int else str(words))
-    Console(highlight=False, markup=False).print(table)
+    model: Annotated[str | None, Arg("MODEL", positional=True)] = None
+    """Folder of a run, or file of a model."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self) -> None:
+        """Print a table, or JSON."""
+        if self.model is not None:
+            facts = facts_of(load_trained(self.model))
+            print(json.dumps(facts)) if self.json else print_facts(facts)
+            return
+        import jax.numpy as jnp
+
+        machine = environment() | {"dtype": jnp.result_type(float).name}
+        if self.json:
+            write_record("-", machine)
+            return
+        names = ("backend", "devices", "processor", "cores", "system", "dtype")
+        print_facts(machine["versions"] | {name: machine[name] for name in names})
 
 
 def facts_of(trained: Trained) -> dict[str, Any]:
-    """What is worth knowing of a model: its task, what it takes and gives, and what is in it."""
-    model, known = trained.model, trained.metadata
-    config = json.loads(model.config.to_json())
-    names = known.get("channel_names")
-    usual = ("input_dim", "output_dim", "task", "cell", "hidden_dim", "state_dim", "num_blocks")
+    """Facts about a model: its task, inputs, outputs and configuration."""
+    config = json.loads(trained.model.config.to_json())
+    sizes = ("hidden_dim", "state_dim", "num_blocks")
+    usual = ("input_dim", "output_dim", "task", "cell", *sizes)
     return {
         "task": config["task"],
-        "data": known.get("data"),
-        "channels": config["input_dim"] if names is None else list(names),
-        "classes": None if trained.classes is None else list(trained.classes),
+        "data": trained.provenance.get("data"),
+        "channels": config["input_dim"] if trained.channels is None else list(trained.channels),
+        "classes": None if trained.names is None else list(trained.names),
         "outputs": config["output_dim"],
-        "times": None if known.get("unit") is None else f"one step is {known['unit']:.6g} of the data's time",
-        "missing values": known.get("missing"),
+        "times": None if trained.unit is None else f"one step is {trained.unit:.6g} of the data's time",
+        "missing values": trained.missing,
         "cell": config["cell"],
-        "width, state, depth": [config["hidden_dim"], config["state_dim"], config["num_blocks"]],
+        **{name: config[name] for name in sizes},
         "other fields": {
             name: value for name, value in config.items() if name not in usual and value not in ({}, [], None)
         },
-        "parameters": parameter_count(model),
-        "sample by sample": "yes" if (why := model.whole()) is None else f"no: it {why}",
+        "parameters": parameter_count(trained.model),
+        "sample by sample": "yes" if (why := trained.model.whole()) is None else f"no: it {why}",
     }

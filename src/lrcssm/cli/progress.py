@@ -7,14 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..training import Epoch
+from ..training import Evaluation
 
 
 @contextlib.contextmanager
-def shown(total: int, *, quiet: bool, as_json: bool) -> Iterator[tuple[Callable[[int], None], Callable[[Epoch], None]]]:
+def shown(
+    total: int, *, quiet: bool, as_json: bool
+) -> Iterator[tuple[Callable[[int], None], Callable[[Evaluation], None]]]:
     """Gives two functions: one to be called after each step, one after each look at the validation data."""
     if quiet:
-        yield (lambda step: None), (lambda epoch: None)
+        yield (lambda step: None), (lambda evaluation: None)
     elif as_json:
         yield (lambda step: None), _print_json
     elif sys.stderr.isatty():
@@ -23,12 +25,12 @@ def shown(total: int, *, quiet: bool, as_json: bool) -> Iterator[tuple[Callable[
     else:
         yield (
             (lambda step: None),
-            (lambda epoch: print(f"step {epoch.step}/{total}  {describe(epoch)}", file=sys.stderr)),
+            (lambda evaluation: print(f"step {evaluation.step}/{total}  {describe(evaluation)}", file=sys.stderr)),
         )
 
 
-def _print_json(epoch: Epoch) -> None:
-    print(json.dumps(epoch.to_dict()), flush=True)
+def _print_json(evaluation: Evaluation) -> None:
+    print(json.dumps(evaluation.to_dict()), flush=True)
 
 
 @contextlib.contextmanager
@@ -52,18 +54,18 @@ def _bar(total: int):
             speed = bar.tasks[0].speed
             bar.update(task, completed=step, description="training", speed=f"{speed:.1f} steps/s" if speed else "")
 
-        yield tick, lambda epoch: bar.update(task, text=describe(epoch))
+        yield tick, lambda evaluation: bar.update(task, text=describe(evaluation))
 
 
-def describe(epoch: Epoch) -> str:
+def describe(evaluation: Evaluation) -> str:
     """One look in a few words."""
-    words = [f"loss {epoch.loss:.4f}"]
+    words = [f"loss {evaluation.loss:.4f}"]
     for name in ("accuracy", "mse"):
-        if name in epoch.scores:
-            value = epoch.scores[name]
+        if name in evaluation.scores:
+            value = evaluation.scores[name]
             words.append(f"validation {name} {value:.1%}" if name == "accuracy" else f"validation {name} {value:.4g}")
-    if epoch.iterations:  # a sequential sweep needs none
-        words.append(f"{epoch.iterations:.3g} iterations")
+    if evaluation.iterations:  # a sequential sweep needs none
+        words.append(f"{evaluation.iterations:.3g} iterations")
     return "  ".join(words)
 
 

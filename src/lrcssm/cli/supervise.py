@@ -11,18 +11,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from . import DeviceOptions
-from .folder import RunError
+from ..training.folder import RunError
+from .devices import DeviceOptions, slurm_tasks
 
 _MARK = "LRCSSM_SUPERVISED"
 _PR_SET_PDEATHSIG = 1
-
-
-def slurm_tasks(options: DeviceOptions, environ: Mapping[str, str]) -> int:
-    """How many processes SLURM has started for this run: 1 if it has not, or if --devices does not ask for theirs."""
-    if options.devices is None or options.processes is not None or "SLURM_JOB_ID" not in environ:
-        return 1
-    return int(environ.get("SLURM_NTASKS", "1"))
 
 
 def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> bool:

@@ -1,58 +1,105 @@
-"""`lrcssm train`: from data to a run's folder."""
+"""`lrcssm train`: from data to the folder of a run."""
 
-import contextlib
 import dataclasses
 import datetime
 import json
 import pathlib
 import shlex
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
 
 from ..compilation import remember_compilations
-from ..data import SEEDS, Cases, Dataset, Split, load as load_data, paper_parts
+from ..data import Cases, Dataset, load
 from ..engine.solvers import SOLVERS
-from ..files import save
+from ..interrupts import heeding_interrupts
+from ..machine import environment
 from ..memory import keep_memory
-from ..models import ModelConfig, SequenceModel, parameter_count
-from ..training import Fitted, fit, predict
-from . import Train
-from .devices import open_mesh, with_others
-from .evaluate import PARTS, as_csv, ready, rows_of, score, sentence, wanted
-from .folder import Folder, RunError
-from .origin import origin, same_run
-from .presets import configure
+from ..models import ModelConfig, parameter_count
+from ..training import Facts, Fitted, Trained, first_model, fit, recipe
+from ..training.folder import Folder, RunError
+from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
+from ..training.provenance import divide, judged, origin, same_run
+from ..training.recipe import find_preset
+from .devices import DeviceOptions, open_mesh, with_others
+from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
+from .parser import Arg, flag
 from .progress import finite, shown
+from .supervise import supervised
 
-_LARGEST_SEED = 2**32 - 1  # in single precision keys ignore what is above
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train a model on a data set, and write a folder with the model, its predictions and a report."""
+
+    source: Annotated[str, Arg("SOURCE", positional=True)]
+    """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
+    out: Annotated[str | None, Arg("DIR")] = None
+    """Folder of the run; runs/NAME if not given."""
+    preset: Annotated[str, Arg("PRESET")] = "default"
+    """Settings to start from: default, which do well on most data; or those of an extension: released, the code released with
+    the paper, and paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
+    model: ModelOptions = ModelOptions()
+    training: TrainingOptions = TrainingOptions()
+    columns: ColumnOptions = ColumnOptions()
+    missing: Missing = "error"
+    """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
+    split: str = "source"
+    """Training, validation and test cases: source, as far as the source decides; random; or paper, the paper's splits, with the
+    seeds 2345, 3456, 4567, 5678 and 6789."""
+    split_seed: int = 0
+    """Seed of what the split draws at random."""
+    seed: int = 0
+    """Seed of the first weights, the order of the data and dropout."""
+    solver: SolverName = "auto"
+    """Solver of the recurrences while training."""
+    on: DeviceOptions = DeviceOptions()
+    resume: bool = False
+    """Go on with the run in the folder, to the same result as without an interruption."""
+    overwrite: bool = False
+    """Replace a run that the folder holds."""
+    data_dir: DataDir = None
+    """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
+    quiet: bool = False
+    """Print the final scores only."""
+    json: bool = False
+    """Print one JSON object for each evaluation, and the scores as the last one."""
+
+    def run(self) -> None:
+        """Train, score and report."""
+        if not supervised(self.on):
+            run(self)
 
 
 def run(options: Train) -> None:
-    """Trains, scores and reports."""
+    """Train, score and report, in this process."""
     keep_memory()
     remember_compilations()
     mesh = open_mesh(options.on)
     first = jax.process_index() == 0
-    if not first:  # the first one speaks and writes for all
+    if not first:  # the first one prints and writes for all
         options = dataclasses.replace(options, quiet=True, json=False)
-    data = load_data(options.source, directory=options.data_dir, target=options.target)
+    data = load(options.source, directory=options.data_dir, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
-    config, training = configure(options.preset, data, options.model, options.training, options.seed)
-    cases = ready(data, options.missing)
+    refuse_missing(data, options.missing)
+    cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
+    config, training = recipe(
+        Facts.of_dataset(data, cases), given(options.model), given(options.training) | {"seed": options.seed},
+        preset=find_preset(options.preset, data),
+    )  # fmt: skip
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
-    model = _first_model(config, options.seed).with_statistics(*train.statistics())
+    try:
+        model = first_model(config, train, options.seed)
+    except TypeError as error:
+        raise RunError(_bad_options(config)) from error
     if first:
         folder.claim(resume=options.resume, overwrite=options.overwrite)
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
-        "versions": _versions(), "options": dataclasses.asdict(options),
+        "versions": environment()["versions"], "options": dataclasses.asdict(options),
         "data": {"name": data.name, "cases": {name: len(part) for name, part in split._asdict().items()},
                  "steps": cases.longest, "channels": cases.channels, "classes": data.classes}
                  | origin(data, options.source, options.data_dir),
@@ -63,7 +110,7 @@ def run(options: Train) -> None:
         same_run(folder, facts)
     if not (options.quiet or options.json):
         _say(f"{data.name}: {len(train)} cases for training, {len(validation)} for validation, {len(split.test)} for test; "
-             f"{cases.longest} steps, {cases.channels} channels.")  # fmt: skip
+             f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if getattr(data, 'guess', '') else ''}")  # fmt: skip
         _say(
             f"{config.cell} model, {facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
         )
@@ -77,8 +124,8 @@ def run(options: Train) -> None:
 
     try:
         with (
-            shown(training.steps, quiet=options.quiet, as_json=options.json) as (tick, look),
-            _heeding_interrupts() as interrupted,
+            shown(training.steps, quiet=options.quiet, as_json=options.json) as (tick, report),
+            heeding_interrupts() as interrupted,
             with_others(),
         ):
 
@@ -91,7 +138,7 @@ def run(options: Train) -> None:
                     raise KeyboardInterrupt
 
             fitted = fit(
-                model, train, validation, training, solver=SOLVERS[options.solver], report=look,
+                model, train, validation, training, solver=SOLVERS[options.solver], report=report,
                 tick=count, checkpoint=folder.checkpoint, resume=options.resume, mesh=mesh,
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -106,20 +153,6 @@ def run(options: Train) -> None:
         _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
 
 
-def _first_model(config: ModelConfig, seed: int) -> SequenceModel:
-    """The model before training; what a cell cannot make of its options is said in a sentence."""
-    if seed > _LARGEST_SEED:
-        raise RunError(f"--seed got {seed}; give a whole number from 0 to {_LARGEST_SEED}.")
-    try:
-        return SequenceModel(config, jax.random.key(seed))
-    except TypeError as error:
-        given = " ".join(f"{name}={value}" for name, value in config.cell_options)
-        raise RunError(
-            f"No {config.cell} can be made with the options {given}: one of them is of the wrong kind, such as text where a "
-            "number is expected; mend --cell-options."
-        ) from error
-
-
 def _finish(
     options: Train,
     data: Dataset,
@@ -130,22 +163,22 @@ def _finish(
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
-    """Model, predictions, scores and report; whatever is there already is written again, the same."""
-    from .report import write_report
+    """Write model, predictions, scores and report; whatever is there already is written again, the same."""
+    from ..report.run import write_report  # matplotlib is slow to import
 
-    classify = data.classes is not None
-    metadata = {
-        "data": data.name, "classes": data.classes, "missing": options.missing, "unit": test.unit,
-        "channel_names": data.channel_names, "target": options.target,
-    }  # fmt: skip
-    save(folder.model, fitted.model, metadata=metadata)
-    outputs = predict(fitted.model, test, solver=SOLVERS[options.solver])
+    classes = None if data.classes is None else np.array(data.classes)
+    trained = Trained(
+        fitted.model, classes, data.channel_names, options.missing, test.unit,
+        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"]},
+    )  # fmt: skip
+    trained.save(folder.model)
+    outputs = trained.outputs(test, solver=SOLVERS[options.solver])
     targets = np.asarray(test.targets)
-    found = score(outputs, targets, classify=classify) | {"cases": len(test), "best_step": fitted.step, "part": part}
-    ids = [data.id_of(i) for i in which.tolist()]
+    found = score(outputs, targets, classify=classes is not None)
+    found |= {"cases": len(test), "best_step": fitted.step, "part": part}
     rows = [
-        {"case": row.pop("case")} | wanted(target, data.classes) | row
-        for target, row in zip(targets, rows_of(outputs, data.classes, ids), strict=True)
+        {"case": data.id_of(case)} | target_of(target, data.classes) | prediction_of(output, data.classes)
+        for case, target, output in zip(which.tolist(), targets, outputs, strict=True)
     ]
     folder.write_text("predictions.csv", as_csv(rows))
     folder.write_history(fitted.history)
@@ -158,50 +191,24 @@ def _finish(
     _say(f"report: {folder.file('report.html')}")
 
 
-@contextlib.contextmanager
-def _heeding_interrupts() -> Iterator[list[bool]]:
-    """Gives a list that is no longer empty after Ctrl-C: an exception that is raised while Python calls back from compiled
-    code may be lost."""
-    pressed: list[bool] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed  # only the main thread may have a handler
-        return
-
-    def handle(number, frame):
-        pressed.append(True)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def divide(data: Dataset, kind: str, seed: int) -> Split:
-    """Which cases are for what."""
-    if seed < 0:
-        raise RunError(f"--split-seed got {seed}; give a whole number of at least 0.")
-    if kind == "paper":
-        return paper_parts(data, seed or SEEDS[0])
-    if kind == "random":
-        data = dataclasses.replace(data, split=None)
-    split = data.complete_split(seed)
-    if not len(split.train):
-        raise RunError(f"{data.name} has no training part; --split random draws one.")
-    return split
-
-
-def judged(split: Split) -> tuple[str, np.ndarray]:
-    """The part that a run is scored on and its cases: those for test, or for validation where a source has no others."""
-    return ("test", split.test) if len(split.test) else ("validation", split.validation)
+def _bad_options(config: ModelConfig) -> str:
+    given = " ".join(f"{name}={value}" for name, value in config.cell_options)
+    return (
+        f"No {config.cell} can be made with the options {given}: one of them is of the wrong type, such as text where a number "
+        "is expected; correct --cell-options."
+    )
 
 
 def command(options: Train) -> str:
-    """What to type to get this run."""
+    """The command line of a run."""
     words = ["lrcssm", "train", options.source]
     for name, value in _flags(options):
-        words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(one) for one in _listed(value)])
+        words.append(flag(name))
+        if value is not True or name in ModelOptions.__dataclass_fields__:
+            words += [
+                {True: "yes", False: "no"}.get(one, str(one)) if isinstance(one, bool) else str(one)
+                for one in _listed(value)
+            ]
     return shlex.join(words)
 
 
@@ -218,12 +225,6 @@ def _flags(options: Any):
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple) else [value]
-
-
-def _versions() -> dict[str, str]:
-    from ..benchmark.timing import environment
-
-    return environment()["versions"]
 
 
 def _say(text: str) -> None:

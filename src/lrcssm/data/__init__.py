@@ -1,7 +1,15 @@
-"""Data: cases and batches, splits, readers, and data sets by name."""
+"""Data: readers, data sets by name, splits, cases and batches."""
 
+from .batching import (
+    Batch as Batch,
+    arrange as arrange,
+    batches as batches,
+    full_size as full_size,
+    make_batch as make_batch,
+    padded_lengths as padded_lengths,
+)
 from .bundled import digits as digits
-from .cases import Batch as Batch, Cases as Cases, batches as batches
+from .cases import Cases as Cases
 from .catalogue import load as load, names as names
 from .dataset import Dataset as Dataset
 from .splits import Split as Split

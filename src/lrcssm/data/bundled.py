@@ -2,34 +2,28 @@
 
 import numpy as np
 
-from .cases import Cases
 from .dataset import Dataset
 from .splits import Split
 
 
-def digits() -> tuple[Cases, Split]:
+def digits() -> Dataset:
     """Handwritten digits pixel by pixel: 1,797 series of 64 steps, 10 classes, from scikit-learn (Alpaydin and Kaynak,
-    1998), with a fixed split of 70, 15 and 15 %.
+    1998), with a fixed split of 70, 15 and 15 %. The same as `lrcssm.data.load("digits")`.
 
     ```python
     from lrcssm.data import digits
 
-    cases, split = digits()
-    print(len(cases), cases.longest, len(split.test))  # 1797 64 270
+    train, validation, test = digits().parts()
+    print(len(train), train.longest, len(test))  # 1257 64 270
     ```
     """
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    cases = Cases.of(images.reshape(-1, 64, 1) / 8 - 1, labels)
-    return cases, Split.of(np.random.default_rng(0).permutation(len(cases)))
-
-
-def digits_dataset() -> Dataset:
-    """The same cases and split as those of `digits`, as `lrcssm.data.load("digits")` gives them."""
-    cases, split = digits()
+    series = (images.reshape(-1, 64, 1) / 8 - 1).astype(np.float32)
     return Dataset(
-        "digits", cases.series, np.asarray(cases.targets), tuple("0123456789"), split, channel_names=("ink",),
+        "digits", tuple(series), np.asarray(labels), tuple("0123456789"), Split.of(np.random.default_rng(0).permutation(len(series))),
+        channel_names=("ink",),
         about="Handwritten digits of 8 by 8 pixels, row by row, ink from -1 to 1; from the UCI repository by way of "
         "scikit-learn (Alpaydin and Kaynak, 1998).",
     )  # fmt: skip

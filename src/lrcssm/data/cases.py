@@ -1,8 +1,8 @@
-"""Cases: series with their targets, of equal lengths or not, and how they are cut into batches."""
+"""Cases: series of equal or unequal lengths with their targets, as a model takes them."""
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..errors import InvalidValue
 
 @dataclasses.dataclass(frozen=True)
 class Cases:
-    """Series in memory.
+    """Series of equal or unequal lengths, with targets, times and weights.
 
     ```python
     import numpy as np
@@ -27,9 +27,10 @@ class Cases:
     - `series`: one array `(time, channels)` for each case.
     - `targets`: one for each case: class numbers `(cases,)`, or numbers `(cases,)` or `(cases, targets)`; or one for each
         step, a tuple of arrays `(time,)` or `(time, targets)`, NaN where a step has none; `None` where there are none.
-    - `valid`: which steps of each case are to be believed, `(time,)`, or `None` if all are.
+    - `valid`: for each case `(time,)`, true at observed steps; `None` if all steps are.
     - `dt`: the time from each step's predecessor to the step, `(time,)`, for irregular series; `None` if it is always 1.
-    - `unit`: how much of the source's time is one step, or `None` if there are no times.
+    - `unit`: source time per step, or `None` if there are no times.
+    - `weights`: the weight of each case in the loss, `(cases,)`, or `None` if all count the same.
     """
 
     series: tuple[np.ndarray, ...]
@@ -37,6 +38,7 @@ class Cases:
     valid: tuple[np.ndarray, ...] | None = None
     dt: tuple[np.ndarray, ...] | None = None
     unit: float | None = None
+    weights: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -47,20 +49,26 @@ class Cases:
         times: Sequence[Any] | np.ndarray | None = None,
         unit: float | None = None,
         missing: str = "error",
+        weights: Any = None,
         dtype: Any = np.float32,
     ) -> "Cases":
-        """From an array `(cases, time, channels)` or a sequence of `(time, channels)`, checked.
+        """Check series and make them cases.
 
         **Arguments:**
 
-        - `series`, `targets`: see above.
-        - `times`: when each step was measured, `(time,)` for each case, increasing.
+        - `series`: an array `(cases, time, channels)` or a sequence of arrays `(time, channels)`.
+        - `targets`, `weights`: as the attributes.
+        - `times`: time of each step, `(time,)` for each case, increasing.
         - `unit`: how much of that is one step, dt = 1; the mean time between two steps over all cases if not given. For
             new cases of a trained model give the `unit` of the training cases.
-        - `missing`: what to do with NaN: `"error"`; `"mask"`, a step where any channel is missing is skipped (its time
-            still passes); or `"fill"`, a missing value is the last one that was seen, or the first to come, and only
-            steps where all channels are missing are skipped.
+        - `missing`: treatment of NaN. `"error"` refuses it. `"mask"` skips each step where a channel is missing (its time
+            still passes). `"fill"` replaces a missing value by the last observed one, or by the first one at the start, and
+            skips only steps where all channels are missing.
         - `dtype`: of the series.
+
+        **Returns:**
+
+        `Cases`. Series that cannot be used raise `InvalidValue`.
         """
         if missing not in ("error", "mask", "fill"):
             raise InvalidValue(f'Cases got missing={missing!r}; give "error", "mask" or "fill".')
@@ -93,7 +101,7 @@ class Cases:
                 raise InvalidValue("Targets for each step were given; they need as many steps as their series.")
         valid = None
         if any(np.isnan(one).any() for one in found):
-            found, valid = _believable(found, missing)
+            found, valid = _filled(found, missing)
         dt = None
         if times is not None:
             stamps = _checked(found, times)
@@ -103,7 +111,19 @@ class Cases:
             dt = tuple(np.ones(len(one), dtype) for one in found)
         if valid is not None and dt is not None:
             dt = tuple(_pass_on(one, which) for one, which in zip(dt, valid, strict=True))
-        return cls(found, targets, valid, dt, unit)
+        if weights is not None:
+            weights = np.asarray(weights, np.float64)
+            if (
+                weights.shape != (len(found),)
+                or not np.isfinite(weights).all()
+                or (weights < 0).any()
+                or not weights.any()
+            ):
+                raise InvalidValue(
+                    f"weights have shape {weights.shape} for {len(found)} series; give one finite number of at least 0 for "
+                    "each, not all 0."
+                )
+        return cls(found, targets, valid, dt, unit, weights)
 
     def __len__(self) -> int:
         return len(self.series)
@@ -118,11 +138,11 @@ class Cases:
 
     @functools.cached_property
     def ragged(self) -> bool:
-        """Whether some step of a batch may not count: lengths differ, or values are missing."""
+        """True if lengths differ or steps are missing, so that batches need a mask."""
         return self.valid is not None or any(len(one) != len(self.series[0]) for one in self.series)
 
     def take(self, which: Any) -> "Cases":
-        """Some of them, by position."""
+        """Select cases by position."""
         which = np.asarray(which, int)
         series, valid, dt = (
             None if parts is None else tuple(parts[i] for i in which) for parts in (self.series, self.valid, self.dt)
@@ -131,40 +151,12 @@ class Cases:
         targets = self.targets
         if targets is not None:
             targets = tuple(targets[i] for i in which) if isinstance(targets, tuple) else targets[which]
-        return Cases(series, targets, valid, dt, self.unit)
-
-    def batch(self, length: int, which: np.ndarray, size: int) -> "Batch":
-        """Some cases side by side, padded to `length` steps and filled up to `size` with copies that count 0."""
-        # Copies, not zeros: without a mask for what is no case, full batches and others run the same compiled function.
-        full = np.concatenate([which, np.full(size - len(which), which[0])])
-        inputs = np.zeros((length, size, self.channels), self.series[0].dtype)
-        mask = np.zeros((length, size), bool)
-        dt = None if self.dt is None else np.ones((length, size), inputs.dtype)
-        for column, i in enumerate(full):
-            one = self.series[i]
-            inputs[: len(one), column], mask[: len(one), column] = one, True if self.valid is None else self.valid[i]
-            if dt is not None and self.dt is not None:
-                dt[: len(one), column] = self.dt[i]
-        return Batch(
-            inputs=inputs,
-            mask=mask if self.ragged else None,
-            dt=dt,
-            targets=self._targets(full, length),
-            weights=(np.arange(size) < len(which)).astype(inputs.dtype),
-            positions=which,
-        )
-
-    def _targets(self, which, length):
-        if not isinstance(self.targets, tuple):
-            return None if self.targets is None else self.targets[which]
-        found = np.zeros((length, len(which), *self.targets[0].shape[1:]), self.targets[0].dtype)
-        for column, i in enumerate(which):
-            found[: len(self.targets[i]), column] = self.targets[i]
-        return found
+        weights = None if self.weights is None else self.weights[which]
+        return Cases(series, targets, valid, dt, self.unit, weights)
 
     def statistics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and scale of each channel over all steps of all cases, the scale of its first differences, then mean and
-        scale of the targets; what is constant has scale 1, and classes have mean 0 and scale 1."""
+        """Compute the mean and scale of each channel over all steps of all cases, the scale of its first differences, and mean
+        and scale of the targets. A constant has scale 1; classes have mean 0 and scale 1."""
         series = self.series
         if self.valid is not None:
             series = tuple(one[which] for one, which in zip(series, self.valid, strict=True))
@@ -181,70 +173,16 @@ class Cases:
         return mean, scale, difference, *_moments(tuple(columns))
 
 
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    """Some cases side by side, padded to one length.
-
-    **Attributes:**
-
-    - `inputs`: `(time, batch, channels)`, zero after a series' end.
-    - `mask`: `(time, batch)`, true where a step is real, or `None` if all are.
-    - `dt`: `(time, batch)`, or `None` if it is always 1.
-    - `targets`: `(batch, ...)`, or `(time, batch, ...)` if each step has its own.
-    - `weights`: `(batch,)`, 1 for a case and 0 for one that only fills the batch up.
-    - `positions`: which cases these are.
-    """
-
-    inputs: np.ndarray
-    mask: np.ndarray | None
-    dt: np.ndarray | None
-    targets: np.ndarray | None
-    weights: np.ndarray
-    positions: np.ndarray
-
-
-def batches(cases: Cases, size: int, rng: np.random.Generator | None = None) -> Iterator[Batch]:
-    """All cases once, in batches of equal size: shuffled by `rng`, or in order.
-
-    Series of similar length share a batch and are padded to one of a few lengths, so that little is compiled and little
-    padded. The last batch of a length is filled up with cases of weight 0: each case counts once.
-    """
-    for length, which in arrange(cases, size, rng):
-        yield cases.batch(length, which, size)
-
-
-def arrange(cases: Cases, size: int, rng: np.random.Generator | None = None) -> list[tuple[int, np.ndarray]]:
-    """Of each batch, the length that its cases are padded to, and which cases they are."""
-    lengths = np.array([len(one) for one in cases.series])
-    ends = _bucket_ends(lengths)
-    bucket = np.searchsorted(ends, lengths)
-    groups = []
-    for i in np.unique(bucket):
-        which = np.flatnonzero(bucket == i)
-        which = which if rng is None else rng.permutation(which)
-        groups += [(int(ends[i]), which[start : start + size]) for start in range(0, len(which), size)]
-    return groups if rng is None else [groups[i] for i in rng.permutation(len(groups))]
-
-
-def _bucket_ends(lengths: np.ndarray) -> np.ndarray:
-    """Lengths to pad to: the longest, and shorter ones in steps of a quarter, as far as there are series for them."""
-    ends = [int(lengths.max())]
-    while ends[-1] > lengths.min() and len(ends) < 16:
-        ends.append(max(int(ends[-1] / 1.25), 1))
-    ends = np.array(sorted(set(ends)))
-    return ends[np.unique(np.searchsorted(ends, np.minimum(lengths, ends[-1])))]
-
-
 def _moments(arrays):
-    """Mean and scale of each column over the rows of all arrays."""
+    """Compute mean and scale of each column over the rows of all arrays."""
     count = sum(len(one) for one in arrays)
     mean = np.sum([one.sum(0, dtype=np.float64) for one in arrays], 0) / count
     scale = np.sqrt(np.sum([((one - mean) ** 2).sum(0) for one in arrays], 0) / count)
     return mean, np.where(scale > 1e-12 * (1 + np.abs(mean)), scale, 1.0)
 
 
-def _believable(series, missing):
-    """Series without NaN, and which of their steps to believe."""
+def _filled(series, missing):
+    """Replace NaN; returns the series and their observed steps."""
     filled, valid = [], []
     for i, one in enumerate(series):
         ok = ~np.isnan(one)
@@ -280,7 +218,7 @@ def _mean_interval(stamps):
 
 
 def _pass_on(dt, valid):
-    """Steps that are skipped hand their time to the next one that is not."""
+    """Add the time of skipped steps to that of the next observed one."""
     total = np.cumsum(dt)
     kept = np.flatnonzero(valid)
     out = np.ones_like(dt)

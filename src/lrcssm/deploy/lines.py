@@ -1,23 +1,21 @@
-"""`lrcssm predict --stream`: samples in, line by line, and after each of them an answer."""
+"""Predictions for samples that come line by line."""
 
 import dataclasses
-import io
 import json
 import math
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import LrcssmError
 from ..models import Stream
-from . import Predict
-from .evaluate import Trained, open_model, rows_of
-from .folder import RunError
+from ..training import Trained
+from ..training.predictions import prediction_of
 
 
-class Line(NamedTuple):
-    """What a line says: the stream's name, whether it starts again, its sample (if there is one) and the time of it."""
+class Sample(NamedTuple):
+    """Content of a line: name of the stream, whether it starts again, its sample if there is one, and the time of it."""
 
     name: str | None
     reset: bool
@@ -25,35 +23,23 @@ class Line(NamedTuple):
     dt: float | None
 
 
-class LineError(ValueError):
+class LineError(LrcssmError, ValueError):
     """A line that cannot be answered; its text says why."""
 
 
-def run_stream(options: Predict) -> None:
-    """Answers standard input until it ends."""
-    import jax
+def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> tuple[int, int]:
+    """Read lines and write a prediction for each, or a sentence about a line that cannot have one.
 
-    if options.out is not None or options.source is not None:
-        raise RunError("--stream reads standard input and writes standard output; give neither SOURCE nor --out.")
-    # A step takes less time than to hand it to another thread.
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
-    trained = open_model(options.model)
-    if options.missing is not None:
-        trained = dataclasses.replace(trained, metadata=trained.metadata | {"missing": options.missing})
-    if (reason := trained.model.whole()) is not None:
-        hint = "; train one with --bidirectional no" if trained.model.config.bidirectional else ""
-        raise RunError(f"{options.model} holds a model that {reason}, so it cannot answer sample by sample{hint}.")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # what is no text is then a bad line, not the end
-    try:
-        answer(trained, sys.stdin, sys.stdout, sys.stderr)
-    except KeyboardInterrupt:
-        return
+    **Arguments:**
 
+    - `trained`: a model that can take single samples.
+    - `source`, `out`, `err`: lines to read; where to write predictions, as JSON, and complaints.
 
-def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> None:
-    """Reads lines, writes an answer to each, and a sentence about each that has none."""
-    streams = Streams(trained)
+    **Returns:**
+
+    The numbers of lines that were accepted and refused.
+    """
+    streams, good, refused = Streams(trained), 0, 0
     for number, line in enumerate(source, 1):
         try:
             if number == 1 and (names := _names(line, trained.model.config.input_dim)) is not None:
@@ -61,8 +47,11 @@ def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> None:
                 continue
             for reply in streams.take(line):
                 print(json.dumps(reply, allow_nan=False), file=out, flush=True)
+            good += 1
         except LineError as error:
+            refused += 1
             print(f"lrcssm: line {number}: {error}", file=err, flush=True)
+    return good, refused
 
 
 class Streams:
@@ -72,8 +61,7 @@ class Streams:
         self.trained, model = trained, trained.model
         self.first = model.stream()
         self.first.push(np.zeros(model.config.input_dim))  # compile now, not when the first sample waits
-        self.missing, self.unit = trained.metadata.get("missing", "error"), trained.metadata.get("unit")
-        self.names = trained.metadata.get("channel_names")
+        self.missing, self.unit, self.names = trained.missing, trained.unit, trained.channels
         self.order: list[int] | None = None
         """The place of each channel in lines with commas, if a first line named them."""
         self.open: dict[str | None, _Open] = {}
@@ -119,7 +107,7 @@ class Streams:
         if not any(map(math.isnan, values)):
             return values
         if self.missing == "error":
-            raise LineError("a value is missing; the model was trained without --missing.")
+            raise LineError("a value is missing; the model was trained on data without missing values.")
         if self.missing == "fill" and not all(map(math.isnan, values)):
             values = [old if math.isnan(new) else new for new, old in zip(values, one.last, strict=True)]
             if any(map(math.isnan, values)):
@@ -128,8 +116,8 @@ class Streams:
         config = self.trained.model.config
         if config.patch > 1 or config.differences:
             raise LineError(
-                "a value is missing, and a model with patches or differences can skip no sample; train one with --patch 1 "
-                "--differences no, or with --missing fill."
+                "a value is missing, and a model with patches or differences can skip no sample; train one with patch 1 "
+                "and without differences, or with missing values filled in."
             )
         return None
 
@@ -139,9 +127,7 @@ class Streams:
             return {"step": step, "prediction": None}
         if not np.isfinite(outputs).all():
             raise LineError("the output is not finite, nor will the next ones be: the values are too large.")
-        row = dict(next(iter(rows_of(outputs[None], self.trained.classes))))
-        row.pop("case")
-        return {"step": step} | row
+        return {"step": step} | prediction_of(outputs, self.trained.names)
 
 
 @dataclasses.dataclass
@@ -165,7 +151,7 @@ def _names(line: str, channels: int) -> list[str] | None:
     return cells if names and all(number is None or math.isnan(number) for number in numbers) else None
 
 
-def parse(line: str, channels: int, names: Sequence[str] | None = None, order: list[int] | None = None) -> Line:
+def parse(line: str, channels: int, names: Sequence[str] | None = None, order: list[int] | None = None) -> Sample:
     """Numbers with commas between them, a JSON array of numbers, or a JSON object with `values`, and with or without
     `stream`, `dt` and `reset`. Values may be an object with the `names` of the channels; `order` is where those between
     commas are."""
@@ -197,7 +183,7 @@ def parse(line: str, channels: int, names: Sequence[str] | None = None, order: l
             raise LineError(f"dt is {str(dt)[:60]}; give a number.")
         dt = passed
     if values is None and reset:
-        return Line(name, reset, None, None)
+        return Sample(name, reset, None, None)
     if not isinstance(values, list):
         raise LineError(f"there is no list of values; the model takes {channels}.")
     if len(values) != channels:
@@ -206,7 +192,7 @@ def parse(line: str, channels: int, names: Sequence[str] | None = None, order: l
     for value, number in zip(values, numbers, strict=True):
         if number is None or math.isinf(number):
             raise LineError(f"{value!r} is no finite number.")
-    return Line(name, reset, [number for number in numbers if number is not None], dt)
+    return Sample(name, reset, [number for number in numbers if number is not None], dt)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,8 +1,9 @@
-"""What the classifier and the regressor share: from arrays to cases, training, prediction."""
+"""Estimators that are trained by gradients: from arrays to cases, training, prediction."""
 
 import abc
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,21 +14,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..data import Cases
+from ..data.splits import hold_out
 from ..errors import InvalidType, InvalidValue
+from ..files import named_leaves
 from ..models import ModelConfig, SequenceModel
-from ..training import Epoch, TrainingConfig, fit, predict
+from ..training import Evaluation, Facts, Trained, TrainingConfig, first_model, fit, recipe
+from ..training.loop import one_pass
+from ..training.step import TrainState
 from .arrays import as_series, as_times
-from .parameters import Parameters, SeriesParameters, model_config, solver_of, training_config
+from .parameters import Parameters, SeriesParameters, given_fields, solver_of
 from .saving import Saved
 
-# Predictions are made in batches of one size, whatever their number: one compiled function serves them all, and what is
-# predicted for a case does not depend, not even by rounding, on how many others there are.
+# Predictions are made in batches of one size, whatever their number: one compiled function serves them all, and a case's
+# prediction does not depend, not even by rounding, on how many others there are.
 BATCH = 16
 
 
 @contextlib.contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Training that fails leaves an estimator as it was: one that could predict still can."""
+    """Leave an estimator as it was if training fails, so that one that could predict still can."""
     before = dict(vars(estimator))
     try:
         yield
@@ -38,145 +43,194 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
 
 
 class Learner(Saved, BaseEstimator, Parameters):
-    """An estimator with a `SequenceModel` in it."""
+    """An estimator around a `SequenceModel`."""
 
-    model_: SequenceModel
-    history_: tuple[Epoch, ...]
+    trained_: Trained
+    history_: tuple[Evaluation, ...]
     n_iter_: int
     n_features_in_: int
     n_channels_: int
 
+    @property
+    def model_(self) -> SequenceModel:
+        """The trained model."""
+        return self.trained_.model
+
     def _seed(self) -> int:
         """A number that stands for `random_state` in one fit."""
+        if isinstance(self.random_state, int | np.integer):
+            check_random_state(self.random_state)
+            return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _may_miss(self) -> bool:
-        """Whether values may be missing."""
+        """True if values may be missing."""
         if self.missing not in ("error", "mask", "fill"):
             raise InvalidValue(f'{type(self).__name__} got missing={self.missing!r}; give "error", "mask" or "fill".')
         return self.missing != "error"
 
-    def _told(self) -> tuple[Any, ...]:
-        """Whom to tell of each look, checked."""
+    def _callbacks(self) -> tuple[Any, ...]:
+        """Functions to call after each evaluation, checked."""
         given = () if self.callbacks is None else self.callbacks
         found = (given,) if callable(given) else tuple(given) if isinstance(given, Collection) else (given,)
         if not all(callable(one) for one in found):
             raise InvalidType(
-                f"{type(self).__name__} got callbacks={given!r}; give a function that takes an Epoch, or a list of them."
+                f"{type(self).__name__} got callbacks={given!r}; give a function of an Evaluation, or a list of them."
             )
         return found
 
     def _goes_on(self) -> bool:
-        """Whether there is a model for `fit` to start from."""
-        return self.warm_start and hasattr(self, "model_")
+        """True if `fit` starts from a model that is there."""
+        return self.warm_start and hasattr(self, "trained_")
 
-    def _configured(self, length: int, *, irregular: bool = False, **fixed: Any) -> ModelConfig:
-        """The model's configuration; while one goes on learning, it must be what it was."""
-        if not self._goes_on():
-            return model_config(self, length=length, irregular=irregular, **fixed)
-        old = self.model_.config
-        new = model_config(self, length=length, old=old, **fixed)
-        for name in vars(old):
-            if getattr(new, name) != getattr(old, name):
+    def _configured(self, facts: Facts, seed: int) -> tuple[ModelConfig, TrainingConfig]:
+        """The model and the training; while a model goes on learning, its configuration must be what it was."""
+        old = self.model_.config if self._goes_on() else None
+        training = given_fields(self, TrainingConfig) | {"seed": seed}
+        config, how = recipe(facts, given_fields(self, ModelConfig), training, old=old)
+        for name in () if old is None else vars(old):
+            if getattr(config, name) != getattr(old, name):
                 raise InvalidValue(
                     f"{type(self).__name__} goes on from a model with {name}={getattr(old, name)!r}, but now it is "
-                    f"{getattr(new, name)!r}; set warm_start=False to start anew."
+                    f"{getattr(config, name)!r}; set warm_start=False to start anew."
                 )
-        return old
+        return config, how
 
-    def _start(self, config: ModelConfig, train: Cases, seed: int) -> SequenceModel:
-        if self._goes_on():
-            return self.model_
-        return SequenceModel(config, jax.random.key(seed)).with_statistics(*train.statistics())
+    def _learn(
+        self, config: ModelConfig, training: TrainingConfig, train: Cases, validation: Cases | None, **facts: Any
+    ) -> None:
+        """Train a model and keep it; `facts` are the fields of `Trained` besides the model."""
+        start = self.model_ if self._goes_on() else first_model(config, train, training.seed)
+        fitted = fit(start, train, validation, training, solver=solver_of(self), report=self._report)
+        self.trained_ = Trained(fitted.model, missing=self.missing, **facts)
+        self.history_, self.n_iter_ = fitted.history, fitted.history[-1].step
 
-    def _learn(self, model: SequenceModel, train: Cases, validation: Cases | None, config: TrainingConfig) -> None:
-        """Trains a model and keeps it."""
-        fitted = fit(model, train, validation, config, solver=solver_of(self), report=self._report)
-        self.model_, self.history_, self.n_iter_ = fitted.model, fitted.history, fitted.history[-1].step
-
-    def _report(self, epoch: Epoch) -> bool:
-        """Tells what was asked for; true if a callback wants to stop."""
+    def _report(self, evaluation: Evaluation) -> bool:
+        """Print and call what was asked for; true if a callback wants to stop."""
         if self.verbose:
-            scores = "".join(f"  {name} {value:.4g}" for name, value in epoch.scores.items())
-            print(f"step {epoch.step}  loss {epoch.loss:.4g}{scores}  {epoch.seconds:.1f} s", flush=True)
-        return any([bool(callback(epoch)) for callback in self._told()])
+            scores = "".join(f"  {name} {value:.4g}" for name, value in evaluation.scores.items())
+            print(f"step {evaluation.step}  loss {evaluation.loss:.4g}{scores}  {evaluation.seconds:.1f} s", flush=True)
+        return any([bool(callback(evaluation)) for callback in self._callbacks()])
 
     def _outputs(self, cases: Cases) -> np.ndarray:
-        """What the model says to each case, in double precision."""
+        """Outputs of the model for each case, in double precision."""
         full = cases.take([*range(len(cases)), *[0] * (BATCH - len(cases))])
-        found = predict(self.model_, full, BATCH, solver_of(self))
+        found = self.trained_.outputs(full, batch=BATCH, solver=solver_of(self))
         return np.asarray(found[: len(cases)], np.float64)
 
-    def _held_out(self, count: int) -> int:
-        """How many of `count` cases are for validation; at least half of them stay."""
+    def _share(self, count: int) -> float:
+        """Share of `count` cases for validation; none if they are very few."""
         share = self.validation_fraction
         if not 0 <= share < 1:
             raise InvalidValue(
                 f"{type(self).__name__} got validation_fraction={share!r}; give a number from 0 (none) to below 1."
             )
-        return min(round(share * count), count // 2)
+        return min(share, 0.5) if count > 3 else 0.0
 
 
 class SeriesLearner(Learner, SeriesParameters):
-    """An estimator with one answer for a series."""
+    """An estimator with one prediction for a series, trained at once or in passes (`partial_fit`)."""
 
-    unit_: float | None
     table_: bool
     seed_: int
+    _progress: TrainState
 
-    def _fit(self, X: Any, y: Any, times: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
         with all_or_nothing(self):
-            self._train(X, y, times)
+            cases = self._known(X, y, sample_weight, times, reset=True)
+            self.seed_ = self._seed()
+            config, training = self._configured(self._data_facts(cases), self.seed_)
+            rng, labels = np.random.default_rng(self.seed_), self._labels_of(cases)
+            kept, held = hold_out(np.arange(len(cases)), self._share(len(cases)), rng, labels)
+            train, validation = (cases, None) if not len(held) else (cases.take(kept), cases.take(held))
+            self._learn(config, training, train, validation, unit=cases.unit, **self._described())
+            vars(self).pop("_progress", None)
 
-    def _train(self, X: Any, y: Any, times: Any) -> None:
-        self._refuse_no_targets(y)
-        self._told()
-        series = as_series(self, X, reset=True, nan=self._may_miss())
-        check_consistent_length(series, y)
-        cases = self._cases(series, self._targets(y), times, reset=True)
-        config, self.seed_ = self._config(cases), self._seed()
-        held = self._validation(np.asarray(cases.targets), np.random.default_rng(self.seed_))
-        train, validation = cases, None
-        if len(held):
-            train, validation = cases.take(np.setdiff1d(np.arange(len(cases)), held)), cases.take(held)
-        start = self._start(config, train, self.seed_)
-        self._learn(start, train, validation, training_config(self, seed=self.seed_))
+    def _pass(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
+        """`partial_fit`: each case once, from where the last call ended, at a constant learning rate after the warm-up."""
+        with all_or_nothing(self):
+            first = not hasattr(self, "trained_")
+            cases = self._known(X, y, sample_weight, times, reset=first)
+            if first:
+                self.seed_ = self._seed()
+            given = {"seed": self.seed_, "schedule": "constant"}
+            if first:
+                config, _ = self._configured(self._data_facts(cases), self.seed_)
+                model = first_model(config, cases, self.seed_)
+                self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
+            training = TrainingConfig(**given_fields(self, TrainingConfig) | given)
+            # The optimiser's memory and the averaged weights go on from call to call.
+            state, history = getattr(self, "_progress", None), getattr(self, "history_", ())
+            if state is None:
+                state, history = TrainState.start(self.model_, training.knobs()), ()
+            seconds = history[-1].seconds if history else 0.0
+            state, evaluation = one_pass(state, cases, training, solver_of(self), seconds)
+            self._progress, self.history_, self.n_iter_ = state, (*history, evaluation), evaluation.step
+            self.trained_ = dataclasses.replace(self.trained_, model=state.chosen(training))
+            self._report(evaluation)
 
-    def _refuse_no_targets(self, y: Any) -> None:
+    def _known(self, X: Any, y: Any, sample_weight: Any, times: Any, *, reset: bool) -> Cases:
+        """Cases to learn from, checked; what has to be remembered of them is kept if `reset`."""
         if y is None:
             raise InvalidValue(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._callbacks()
+        series = as_series(self, X, reset=reset, nan=self._may_miss())
+        check_consistent_length(series, y, sample_weight)
+        return self._cases(series, self._targets(y, reset=reset), times, sample_weight, reset=reset)
 
     @abc.abstractmethod
-    def _targets(self, y: Any) -> np.ndarray:
-        """Targets as a model takes them; what has to be remembered of them is kept."""
+    def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
+        """Targets as a model takes them; their kind is kept if `reset`, and compared otherwise."""
 
     @abc.abstractmethod
-    def _task(self) -> dict[str, Any]:
+    def _task(self) -> tuple[str, int]:
         """`task` and `output_dim` of the model."""
 
-    def _config(self, cases: Cases) -> ModelConfig:
-        irregular = cases.dt is not None
-        return self._configured(cases.longest, irregular=irregular, input_dim=cases.channels, **self._task())
+    def _labels_of(self, cases: Cases) -> np.ndarray | None:
+        """Classes by which cases are held out."""
+        return None
 
-    def _validation(self, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Positions of the cases that are held out."""
-        return np.sort(rng.permutation(len(targets))[: self._held_out(len(targets))])
+    def _described(self) -> dict[str, Any]:
+        """Fields of `Trained` that describe data and targets."""
+        return {}
 
-    def _cases(self, series: Sequence[np.ndarray], targets: Any, times: Any, *, reset: bool) -> Cases:
-        stamps = as_times(times, series, fitted=None if reset else self.unit_ is not None)
-        cases = Cases.of(
-            series, targets, times=stamps, unit=None if reset else self.unit_, missing=self.missing,
-            dtype=np.dtype(jnp.result_type(float)) if reset else self.model_.target_mean.dtype,
+    def _data_facts(self, cases: Cases) -> Facts:
+        return Facts.of(cases, *self._task())
+
+    def _cases(
+        self, series: Sequence[np.ndarray], targets: Any, times: Any, weights: Any = None, *, reset: bool = False
+    ) -> Cases:
+        unit = None if reset else self.trained_.unit
+        stamps = as_times(times, series, fitted=None if reset else unit is not None)
+        dtype = np.dtype(jnp.result_type(float)) if reset else self.model_.target_mean.dtype
+        return Cases.of(
+            series, targets, times=stamps, unit=unit, missing=self.missing, dtype=dtype, weights=weights
         )  # fmt: skip
-        if reset:
-            self.unit_ = cases.unit
-        return cases
 
-    def _answers(self, X: Any, times: Any) -> np.ndarray:
+    def _predicted(self, X: Any, times: Any) -> np.ndarray:
         """The model's outputs for new series."""
-        check_is_fitted(self, "model_")
+        check_is_fitted(self, "trained_")
         series = as_series(self, X, reset=False, nan=self._may_miss())
-        return self._outputs(self._cases(series, None, times, reset=False))
+        return self._outputs(self._cases(series, None, times))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        state = getattr(self, "_progress", None)
+        if state is None:
+            return {}
+        leaves = named_leaves((state.model, state.optimiser, state.step))
+        return {name: np.asarray(leaf) for name, leaf in leaves.items()}
+
+    def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        super()._remember(facts, arrays)
+        if arrays:
+            empty = TrainState.start(self.model_, TrainingConfig(**given_fields(self, TrainingConfig)).knobs())
+            parts = (empty.model, empty.optimiser, empty.step)
+            leaves = [
+                jnp.asarray(arrays[name].reshape(leaf.shape), leaf.dtype) for name, leaf in named_leaves(parts).items()
+            ]
+            model, optimiser, step = jax.tree.unflatten(jax.tree.structure(parts), leaves)
+            # The averaged weights are those of the estimator's model.
+            self._progress = TrainState(model, self.model_, optimiser, step)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,6 +1,6 @@
-"""A forecaster of time series."""
+"""The forecaster that is trained by gradients."""
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,14 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Cases
 from ..errors import InvalidValue
+from ..training import Facts, TrainingConfig
 from .arrays import FLOATS, as_list, as_times, check_array, refuse_nan, validate_data
 from .base import Learner, all_or_nothing
-from .parameters import ForecasterParameters, solver_of, training_config
+from .parameters import ForecasterParameters, documented, given_fields, solver_of
 from .windows import Windows, as_cases, believable, levels, naive_error, positions, seasonal_naive, usable, window_of
 
 
+@documented
 class LrcSSMForecaster(Learner, ForecasterParameters):
-    """Forecasts a time series, of one channel or many, or several series with one model.
+    """Forecaster of a time series, of one channel or many, or of several series with one model.
 
     ```python
     import lrcssm, numpy as np
@@ -31,27 +33,14 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
     Time is the first axis here, as scikit-learn has it: `(n_timepoints,)`, `(n_timepoints, n_channels)`, or a list of such
     arrays for several series.
 
-    **Arguments:**
-
-    - `horizon`: how many values the model is trained to give at once. `predict` goes further by taking its own forecasts
-        for observations.
-    - `window`: how many values it sees; `None` chooses from the horizon, the season and the length.
-    - `season`: of the seasonal naive forecast that scores compare with; 1 for none.
-    - `level`: what is subtracted from a window before the model sees it: its `"last"` value, its `"mean"`, or `"none"`.
-    - `validation_fraction`: the share at the end of each series that the weights are chosen by; nothing of it is trained
-        on. 0 trains on everything.
-    - `patch`: of how many values a step is made; `window` and `horizon` are multiples of it.
-    - `missing`: what to do with NaN: `"error"`; `"mask"`, skip a step where a channel is missing; or `"fill"`, carry the last
-        value forward. Windows that a missing value follows within the horizon are not trained on.
-    - the rest: as for `lrcssm.LrcSSMClassifier`.
+    {arguments}
 
     **Attributes:**
 
-    - `model_`: the `SequenceModel`.
-    - `window_`, `horizon_`: how many values it sees, and gives at once.
+    - `trained_`, `model_`: the `lrcssm.training.Trained` and its `SequenceModel`.
+    - `window_`, `horizon_`: values that the model sees, and gives at once.
     - `tails_`, `stamps_`: the last values of each series, from which `predict` starts, and their times if `fit` had any.
-    - `unit_`: how much time is one step, if `fit` had times.
-    - `history_`, `n_iter_`: one `Epoch` for each look, and how many steps were made.
+    - `history_`, `n_iter_`: one `Evaluation` for each evaluation, and the number of steps made.
     - `n_channels_`, `n_features_in_`: channels.
     """
 
@@ -98,7 +87,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
 
         `(horizon,)` for a series of one axis, `(horizon, n_channels)` for one of two, or a list of them.
         """
-        check_is_fitted(self, "model_")
+        check_is_fitted(self, "trained_")
         horizon = self.horizon_ if horizon is None else horizon
         if not isinstance(horizon, int | np.integer) or horizon < 1:
             raise InvalidValue(f"predict got horizon={horizon!r}; give a whole number of at least 1.")
@@ -131,7 +120,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         - `X`: what followed the series of the training, or for several series a list with the next values of each.
         - `times`: of `X`, if `fit` had times.
         """
-        check_is_fitted(self, "model_")
+        check_is_fitted(self, "trained_")
         new = self._series(X, reset=False)
         if len(new) != len(self.tails_):
             raise InvalidValue(
@@ -169,7 +158,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
 
         `mse`, `mae` and `mase`, and `naive_mse`, `naive_mae` and `naive_mase` of the seasonal naive forecast.
         """
-        check_is_fitted(self, "model_")
+        check_is_fitted(self, "trained_")
         series = self._series(X, reset=False)
         for i, one in enumerate(series):
             if len(one) < self.window_ + self.horizon_:
@@ -191,15 +180,17 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         return self._errors(forecast - windows.after, "") | self._errors(naive - windows.after, "naive_")
 
     def _train(self, X: Any, times: Any) -> None:
-        self._told()
+        self._callbacks()
         self.single_ = not _several(X)
         series = self._series(X, reset=True)
         self.window_, self.horizon_ = window_of(self, min(len(one) for one in series)), int(self.horizon)
         stamps = self._stamps(times, series, reset=True)
         seed = self._seed()
-        how = training_config(self, seed=seed)
+        how = TrainingConfig(**given_fields(self, TrainingConfig) | {"seed": seed})
         # A short series is for training: at least one window of it, with what follows.
-        ends = [max(len(one) - self._held_out(len(one)), self.window_ + self.horizon_) for one in series]
+        held_out = [round(self._share(len(one)) * len(one)) for one in series]
+        least = self.window_ + self.horizon_
+        ends = [max(len(one) - count, least) for one, count in zip(series, held_out, strict=True)]
         # More windows than the steps will ever see would only take memory.
         learned = [positions(end, self.window_, self.horizon_, most=how.steps * how.batch) for end in ends]
         held = [
@@ -212,12 +203,11 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
                 f"{type(self).__name__} found no window of {self.window_} steps with {self.horizon_} known values after it; "
                 "make the horizon smaller, or fill missing values in."
             )
-        config = self._configured(
-            self.window_, irregular=train.dt is not None, input_dim=self.n_channels_,
-            output_dim=self.horizon_ * self.n_channels_, task="forecast", pool="last",
-        )  # fmt: skip
-        start = self._start(config, train, seed)
-        self._learn(start, train, validation if len(validation) else None, how)
+        facts = Facts(
+            self.n_channels_, self.window_, train.dt is not None, "forecast", self.horizon_ * self.n_channels_
+        )
+        config, how = self._configured(facts, seed)
+        self._learn(config, how, train, validation if len(validation) else None, unit=self.unit_)
         self.naive_error_ = naive_error(series, self.season)
         self._keep(series, stamps)
 
@@ -340,19 +330,17 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         return series[end - self.window_ : end]
 
     def _facts(self) -> dict[str, Any]:
-        # JSON has no NaN.
-        tails = [[[None if math.isnan(x) else x for x in step] for step in one.tolist()] for one in self.tails_]
-        stamps = None if self.stamps_ is None else [one.tolist() for one in self.stamps_]
-        arrays = {"tails_": tails, "stamps_": stamps, "naive_error_": self.naive_error_.tolist()}
-        plain = {name: getattr(self, name) for name in ("window_", "horizon_", "flat_", "single_")}
-        return super()._facts() | plain | arrays
+        names = ("window_", "horizon_", "flat_", "single_", "unit_")
+        return super()._facts() | {name: getattr(self, name) for name in names}
 
-    def _remember(self, facts: dict[str, Any]) -> None:
-        tails = [np.array(one, np.float64) for one in facts["tails_"]]
-        stamps = facts.get("stamps_")
-        stamps = None if stamps is None else [np.array(one, np.float64) for one in stamps]
-        error = np.array(facts["naive_error_"], np.float64)
-        super()._remember({"unit_": None} | facts | {"tails_": tails, "stamps_": stamps, "naive_error_": error})
+    def _arrays(self) -> dict[str, np.ndarray]:
+        arrays = {f"tail {i}": one for i, one in enumerate(self.tails_)} | {"naive error": self.naive_error_}
+        return arrays | {f"stamps {i}": one for i, one in enumerate(self.stamps_ or ())}
+
+    def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        super()._remember(facts, arrays)
+        listed = lambda word: [arrays[f"{word} {i}"] for i in range(len(arrays)) if f"{word} {i}" in arrays]
+        self.tails_, self.stamps_, self.naive_error_ = listed("tail"), listed("stamps") or None, arrays["naive error"]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,8 +1,7 @@
-"""The parameters of the estimators: the fields of `ModelConfig` and `TrainingConfig` that the data do not decide, and a
-few of their own.
+"""Parameters of the estimators that are trained by gradients.
 
-They are dataclasses, whose `__init__` does nothing but assign, as scikit-learn wants it. What they mean is checked in
-`fit`, so not even their types are checked before.
+They are dataclasses, whose `__init__` does nothing but assign, as scikit-learn wants it; values are checked in `fit`. Fields of
+`ModelConfig` and `TrainingConfig` are documented there, and their defaults come from there.
 """
 
 import dataclasses
@@ -10,68 +9,132 @@ import difflib
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from ..data.splits import VALIDATION
 from ..engine import Auto, Solver
 from ..engine.solvers import SOLVERS
 from ..errors import InvalidType, InvalidValue
-from ..models import ARCHITECTURES, ModelConfig
-from ..models.automatic import automatic_cell_options, automatic_patch
-from ..training import Epoch, TrainingConfig
+from ..models import ModelConfig
+from ..options import as_arguments, options_of
+from ..training import Evaluation, TrainingConfig
 
-OWN: dict[str, Any] = {
-    "num_blocks": 2, "encoder": "mlp", "signature": (), "layout": "plain", "norm": "layer", "mixer": "glu", "dropout": 0.1,
-    "patch": "auto", "bidirectional": True, "pool": "mean-max-std",
-}  # fmt: skip
-"""What estimators choose where neither the user nor the architecture does."""
+Kind = TypeVar("Kind", bound=type)
+Callback = Callable[[Evaluation], bool | None]
 
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class Parameters:
-    """What all estimators have; `LrcSSMClassifier` says what each of them is. `None` in what an architecture may decide
-    leaves it open."""
+class _Data:
+    """Parameters about the data."""
+
+    missing: Literal["error", "mask", "fill"] = "error"
+    """Policy for NaN: `"error"` refuses it, `"mask"` skips a step where a channel is missing, `"fill"` carries the last value
+    forward."""
+    validation_fraction: float = VALIDATION
+    """Share of the cases (of each class) that is held out to choose the best weights; 0 trains on everything and keeps the last
+    weights."""
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _Horizon(_Data):
+    """Parameters about the data of forecasters."""
+
+    horizon: int = 1
+    """Values that the model is trained to give at once. `predict` goes further by taking its own forecasts for observations."""
+    window: int | None = None
+    """Values that the model sees; `None` chooses from the horizon, the season and the length."""
+    season: int = 1
+    """Steps of a season, for the seasonal naive forecast that scores compare with; 1 for none."""
+    level: Literal["last", "mean", "none"] = "mean"
+    """Value that is subtracted from a window before the model sees it: its `"last"` value, its `"mean"`, or `"none"`."""
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _Model:
+    """Parameters of the model."""
 
     architecture: str = "lrcssm"
-    width: int = 64
-    state: int = 64
-    depth: int | None = None
+    """A name of `lrcssm.models.ARCHITECTURES`, such as `"s5"` or `"mamba"`: its cell and its block. Parameters of the model that are
+    `None` are as the architecture says, or as `lrcssm.ModelConfig` has them."""
     cell: str | None = None
     cell_options: Mapping[str, Any] | None = None
-    signature: Mapping[str, Any] | None = None
-    differences: bool = False
-    standardise: Literal["none", "channel", "case"] = "channel"
-    encoder: Literal["mlp", "linear", "none"] | None = None
-    layout: Literal["pre-norm", "post-norm", "plain", "released", "bare"] | None = None
-    norm: Literal["layer", "batch"] | None = None
-    final_norm: bool = False
-    mixer: Literal["mlp", "glu", "none"] | None = None
-    activation: Literal["relu", "gelu", "silu", "tanh", "sigmoid", "identity"] = "gelu"
+    hidden_dim: int = ModelConfig.hidden_dim
+    state_dim: int = ModelConfig.state_dim
+    num_blocks: int | None = None
     dropout: float | None = None
-    matmul: Literal["float32", "bfloat16"] = "float32"
-    steps: int = 1000
-    batch: int = 16
-    learning_rate: float = 3e-3
-    schedule: Literal["cosine", "constant"] = "cosine"
-    warmup: float = 0.05
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    ema: float = 0.99
-    monitor: Literal["score", "loss", "last"] = "score"
-    check_every: int = 50
-    patience: int | None = None
-    chunk: int | None = None
-    memory: int | float | str | None = None
-    truncate: int | None = None
-    validation_fraction: float = 0.15
-    missing: Literal["error", "mask", "fill"] = "error"
+    differences: bool = ModelConfig.differences
+    standardise: Literal["none", "channel", "case"] = ModelConfig.standardise
+    model_options: Mapping[str, Any] | None = None
+    """Further fields of `lrcssm.ModelConfig` by name, e.g. `{"layout": "pre-norm", "mixer": "mlp"}`."""
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _SeriesModel(_Model):
+    """Parameters of a model with one prediction for a series."""
+
+    patch: int | Literal["auto"] | None = None
+    """Steps that are joined into one before the encoder; `None` or `"auto"` takes the root of the length, unless the architecture
+    says otherwise."""
+    bidirectional: bool | None = None
+    pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] | None = None
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _ForecastModel(_Model):
+    """Parameters of a model that forecasts."""
+
+    patch: int = ModelConfig.patch
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _Training:
+    """Parameters of the training."""
+
+    steps: int = TrainingConfig.steps
+    batch: int = TrainingConfig.batch
+    learning_rate: float = TrainingConfig.learning_rate
+    weight_decay: float = TrainingConfig.weight_decay
+    monitor: Literal["score", "loss", "last"] = TrainingConfig.monitor
+    check_every: int = TrainingConfig.check_every
+    patience: int | None = TrainingConfig.patience
+    memory: int | float | str | None = TrainingConfig.memory
+    training_options: Mapping[str, Any] | None = None
+    """Further fields of `lrcssm.training.TrainingConfig` by name, e.g. `{"schedule": "constant", "ema": 0.0}`."""
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _ClassTraining(_Training):
+    """Parameters of the training of classifiers."""
+
+    label_smoothing: float = TrainingConfig.label_smoothing
+    class_weights: Literal["balanced"] | None = TrainingConfig.class_weights
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _Run:
+    """Parameters of a run."""
+
     solver: Solver | Literal["auto", "sequential", "deer", "elk"] | None = None
-    callbacks: Callable[[Epoch], bool | None] | Sequence[Callable[[Epoch], bool | None]] | None = None
+    """Solver of the recurrences: `"auto"`, `"sequential"`, `"deer"` or `"elk"`, or one with options such as
+    `lrcssm.DEER(quasi=True)`; `None` is `"auto"`."""
+    callbacks: Callback | Sequence[Callback] | None = None
+    """Functions that are called with an `Evaluation` after each evaluation; training ends if one returns true."""
     random_state: int | np.random.RandomState | None = None
+    """Whole number for the same model each time."""
     verbose: int = 0
+    """1 prints a line at each evaluation."""
     warm_start: bool = False
+    """Let `fit` go on with the weights that are there."""
 
     def __new__(cls, *unnamed, **given):
         # For an answer to a wrong name; Python's own is about a class that the user never wrote.
@@ -86,40 +149,48 @@ class Parameters:
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class SeriesParameters(Parameters):
-    """For estimators that give one answer for a whole series."""
-
-    patch: int | Literal["auto"] | None = None
-    time: bool = False
-    bidirectional: bool | None = None
-    pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] | None = None
+class Parameters(_Run, _Training, _Model, _Data):
+    """Parameters of every estimator that is trained by gradients, in the order data, model, training, run."""
 
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class ClassifierParameters(SeriesParameters):
-    """For estimators whose answer is a class."""
-
-    label_smoothing: float = 0.0
-    class_weights: Literal["balanced"] | None = None
+class SeriesParameters(Parameters, _SeriesModel):
+    """Parameters of estimators with one prediction for a series."""
 
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class ForecasterParameters(Parameters):
-    """For estimators whose answer is what comes next."""
+class ClassifierParameters(SeriesParameters, _ClassTraining):
+    """Parameters of classifiers."""
 
-    horizon: int = 1
-    window: int | None = None
-    season: int = 1
-    level: Literal["last", "mean", "none"] = "mean"
-    patch: int = 1
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
+    """Parameters of forecasters."""
+
+
+def documented(kind: Kind) -> Kind:
+    """Fill `{arguments}` in the docstring of an estimator from the declarations of its parameters."""
+    shared = options_of(ModelConfig) | options_of(TrainingConfig)
+    own = [option if option.text else shared[option.name] for option in options_of(kind).values()]
+    kind.__doc__ = (kind.__doc__ or "").replace("{arguments}", as_arguments(own).replace("\n", "\n    "))
+    return kind
 
 
 def _refusal(kind: type, known: list[str], unnamed: tuple[Any, ...], given: Mapping[str, Any]) -> str | None:
-    """What is wrong with the arguments of an estimator, and the parameter that was meant if there is one like it."""
+    """A sentence about wrong arguments of an estimator, with the parameter that was meant if there is one like it."""
     wrong = next((name for name in given if name not in known), None)
     if wrong is not None:
+        for where, fields in {
+            "model_options": options_of(ModelConfig),
+            "training_options": options_of(TrainingConfig),
+        }.items():
+            if wrong in fields and wrong not in ("input_dim", "output_dim", "task", "seed"):
+                return (
+                    f"{kind.__name__} got {wrong}={given[wrong]!r}; give it as {where}={{{wrong!r}: {given[wrong]!r}}}."
+                )
         meant = difflib.get_close_matches(wrong, known, 1)
         advice = f"did you mean {meant[0]}?" if meant else f"leave it out, or see {kind.__name__}().get_params()."
         return f"{kind.__name__} got {wrong}={given[wrong]!r}, but has no such parameter; {advice}"
@@ -128,62 +199,30 @@ def _refusal(kind: type, known: list[str], unnamed: tuple[Any, ...], given: Mapp
     return None
 
 
-def model_config(
-    parameters: Parameters, *, length: int, irregular: bool = False, old: ModelConfig | None = None, **fixed: Any
-) -> ModelConfig:
-    """The configuration of a model.
+def given_fields(parameters: Parameters, kind: Any) -> dict[str, Any]:
+    """Fields of a configuration that an estimator has; numbers of numpy, which a search may give, as Python's.
 
     **Arguments:**
 
-    - `parameters`: of an estimator.
-    - `length`: of the longest series, from which follows what was left open.
-    - `irregular`: whether the time between steps differs.
-    - `old`: the configuration of the model that goes on learning, if there is one: what was left open stays as it was.
-    - `fixed`: what the data say: `input_dim`, `output_dim`, `task`.
+    - `parameters`: of the estimator.
+    - `kind`: `ModelConfig` or `TrainingConfig`.
     """
-    given = {name: value for name, value in _chosen(ModelConfig, parameters).items() if value is not None}
-    if parameters.architecture not in ARCHITECTURES:
-        raise InvalidValue(
-            f"architecture is {parameters.architecture!r}; give one of {', '.join(ARCHITECTURES)} (lrcssm.models.ARCHITECTURES)."
-        )
-    own = {name: value for name, value in OWN.items() if hasattr(parameters, name)}
-    architecture = _beside(ARCHITECTURES[parameters.architecture], given)
-    # What was set by hand goes before what the architecture says, and that before the estimator's own choices.
-    chosen: dict[str, Any] = own | architecture | given
-    if chosen["patch"] == "auto":
-        # Windows of a signature are patches.
-        automatic = 1 if chosen["signature"] else automatic_patch(length)
-        chosen["patch"] = automatic if old is None else old.patch
-    if "cell_options" in given:
-        chosen["cell_options"] = architecture.get("cell_options", {}) | dict(given["cell_options"])
-    elif old is not None:
-        chosen["cell_options"] = old.cell_options
-    else:
-        steps = _steps(length, chosen["patch"], chosen["signature"])
-        spread = automatic_cell_options(chosen["cell"], steps, irregular)
-        chosen["cell_options"] = spread | architecture.get("cell_options", {})
-    return ModelConfig(**chosen | fixed)
+    names = options_of(kind)
+    found = {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
+    where = "model_options" if kind is ModelConfig else "training_options"
+    more = getattr(parameters, where) or {}
+    for name in more:
+        if name not in names or name in found:
+            advice = "give it as a parameter of its own" if name in found else f"give some of {', '.join(names)}"
+            raise InvalidValue(f"{type(parameters).__name__} got {where} with {name!r}; {advice}.")
+    found = {
+        name: value.item() if isinstance(value, np.generic) else value for name, value in (found | dict(more)).items()
+    }
+    return found | ({"architecture": parameters.architecture} if kind is ModelConfig else {})
 
 
-def _beside(architecture: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """An architecture without what makes no sense beside what was set by hand: options of a cell go with the cell, a norm
-    and a missing encoder with the layout."""
-    odd = {"cell_options"} if given.get("cell", architecture["cell"]) != architecture["cell"] else set()
-    if "layout" in architecture and given.get("layout", architecture["layout"]) != architecture["layout"]:
-        odd |= {"norm"} | ({"encoder"} if architecture["encoder"] == "none" else set())
-    return {name: value for name, value in architecture.items() if name not in odd}
-
-
-def _steps(length: int, patch: Any, signature: Any) -> int:
-    """How many steps a cell makes; the configuration checks what this is made from."""
-    windows = dict(signature).get("windows")
-    if isinstance(windows, int):
-        return windows
-    return -(-length // patch) if isinstance(patch, int) and patch > 0 else length
-
-
-def solver_of(parameters: Parameters) -> Solver:
-    """The solver, which may have been given by its name."""
+def solver_of(parameters: Any) -> Solver:
+    """The solver of an estimator, which may have been given by its name."""
     solver = parameters.solver
     if solver is None:
         return Auto()
@@ -194,15 +233,3 @@ def solver_of(parameters: Parameters) -> Solver:
             f"{type(parameters).__name__} got solver={solver!r}; give one of {', '.join(SOLVERS)}, or a solver such as lrcssm.DEER()."
         )
     return SOLVERS[solver]
-
-
-def training_config(parameters: Parameters, *, seed: int, **changes: Any) -> TrainingConfig:
-    """How an estimator trains."""
-    return TrainingConfig(**(_chosen(TrainingConfig, parameters) | changes), seed=seed)
-
-
-def _chosen(kind: Any, parameters: Parameters) -> dict[str, Any]:
-    """The fields of a configuration that an estimator has; numbers of numpy, which a search may give, as Python's."""
-    names = [field.name for field in dataclasses.fields(kind) if hasattr(parameters, field.name)]
-    values = {name: getattr(parameters, name) for name in names}
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}

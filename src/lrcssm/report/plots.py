@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..training import Epoch
+from ..training import Evaluation
 
 BLUE, RED, GREY = "#3b6ea8", "#c0504d", "0.6"
 
@@ -24,7 +24,7 @@ def svg(figure: Figure) -> str:
     return found.group()
 
 
-def learning_curves(history: Sequence[Epoch], best_step: int) -> Figure:
+def learning_curves(history: Sequence[Evaluation], best_step: int) -> Figure:
     """Training loss, and the validation score with the best step marked."""
     steps = [epoch.step for epoch in history]
     figure = Figure(figsize=(8, 3), layout="constrained")
@@ -44,7 +44,7 @@ def learning_curves(history: Sequence[Epoch], best_step: int) -> Figure:
     return _tidy(figure)
 
 
-def iterations(history: Sequence[Epoch]) -> Figure:
+def iterations(history: Sequence[Evaluation]) -> Figure:
     """The solver's iterations on average, at each look."""
     figure = Figure(figsize=(8, 2.2), layout="constrained")
     axes = figure.subplots()

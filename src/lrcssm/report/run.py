@@ -1,4 +1,4 @@
-"""A run to look at: one page that needs nothing else."""
+"""The report of a run: one page that needs nothing else."""
 
 import html
 import json
@@ -11,12 +11,12 @@ import numpy as np
 from .. import stability
 from ..data import Cases
 from ..engine import Sequential
-from ..models import SequenceModel
+from ..models import Context, SequenceModel
 from ..models.time import Recurrent
 from ..training import Fitted
-from ..training.metrics import log_softmax
+from ..training.folder import Folder
+from ..training.trained import as_probabilities
 from . import plots
-from .folder import Folder
 from .page import head, page, section
 
 
@@ -92,7 +92,7 @@ def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
             return []
         seen, _ = block.before(h, valid)
         found.append(np.asarray(stability.time_constants(block.layer.cell, seen, dt=dt)))
-        h, _ = block(h, state=None, dt=dt, mask=valid, key=None, solver=Sequential(), throw=True)
+        h, _ = block(h, None, Context(dt, valid, solver=Sequential()))
     return found
 
 
@@ -137,7 +137,7 @@ def _title(row, output, classes) -> str:
             if values.size == 1
             else f"case {row['case']}"
         )
-    share = np.exp(log_softmax(output.astype(np.float64))).max()
+    share = as_probabilities(output).max()
     return f"case {row['case']}: true {row['target']}, predicted {row['prediction']} ({share:.0%})"
 
 

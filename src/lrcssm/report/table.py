@@ -1,13 +1,13 @@
-"""How a record of measurements looks on a terminal."""
+"""Tables on a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
 def print_table(
     heads: Sequence[str], rows: Iterable[Sequence[str] | None], *, title: str, notes: Iterable[str]
 ) -> None:
-    """Prints a table with a title above and notes below.
+    """Print a table with a title above and notes below.
 
     **Arguments:**
 
@@ -38,6 +38,22 @@ def print_table(
         console.print(note)
 
 
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print names and values in two columns; values that are `None` or empty are left out."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        if value is None or value in ([], {}):
+            continue
+        words = ", ".join(map(str, value)) if isinstance(value, list) else value
+        if isinstance(value, Mapping):
+            words = ", ".join(f"{key} {one}" for key, one in value.items())
+        table.add_row(name, f"{words:,}" if type(words) is int else str(words))
+    Console(highlight=False, markup=False).print(table)
+
+
 def number(value: float | None) -> str:
     """As many digits as mean something."""
     if value is None:
@@ -48,12 +64,12 @@ def number(value: float | None) -> str:
 
 
 def doubts(environment: dict[str, Any], uneven: Sequence[str]) -> list[str]:
-    """What speaks against the numbers. Threads that wait for each other by spinning, as PyTorch's do, can be ten times
+    """Sentences about doubts in measured times. Threads that wait for each other by spinning, as PyTorch's do, can be ten times
     slower when they do not have their cores to themselves, which would flatter everything else.
 
     **Arguments:**
 
-    - `environment`: as `timing.environment` gave it.
+    - `environment`: as `lrcssm.machine.environment` gave it.
     - `uneven`: names of what was measured with times far apart.
     """
     load, cores = environment["load"], environment["cores"]

@@ -7,11 +7,11 @@ damaged afterwards, the one before it is used.
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import time
 import warnings
-import zlib
 from typing import Any
 
 import jax
@@ -21,14 +21,16 @@ import numpy as np
 from ..data import Cases
 from ..engine import Solver
 from ..errors import LrcssmError
-from ..files import FileError, named_leaves, read_arrays, write_arrays
+from ..files import FileError, checksum, named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel
 from .config import TrainingConfig
+from .evaluation import Evaluation
 
+_FACTS = ("best_step", "stale", "over", "seconds", "since")
 LEAST_SECONDS = 1.0
-"""The least time between two writings: small models are looked at many times a second."""
+"""The least time between two checkpoints: small models are evaluated many times a second."""
 MOST_SECONDS = 60.0
-"""The most: where it takes long from one look at the validation data to the next, there is a checkpoint in between."""
+"""The most: where evaluations are far apart, there is a checkpoint in between."""
 
 
 class CheckpointError(LrcssmError, ValueError):
@@ -37,7 +39,7 @@ class CheckpointError(LrcssmError, ValueError):
 
 @dataclasses.dataclass
 class Checkpoint:
-    """Where a run keeps its progress.
+    """The file of a run's progress.
 
     **Arguments:**
 
@@ -53,25 +55,23 @@ class Checkpoint:
 
     @property
     def previous(self) -> pathlib.Path:
-        """Where the one before it is kept."""
+        """Path of the checkpoint before the last."""
         path = pathlib.Path(self.path)
         return path.with_name(path.name + ".previous")
 
     def overdue(self) -> bool:
-        """Whether the last one, or the start, is so long ago that another should not wait for the next look."""
+        """True if the last checkpoint is so old that the next should not wait for an evaluation."""
         return time.monotonic() - max(self.written, self.begun) > MOST_SECONDS
 
     def write(self, progress: Any, *, final: bool) -> None:
-        """Writes the progress, unless that was done a moment ago and this is not the end."""
+        """Write the progress, unless that was done a moment ago and this is not the end."""
         now = time.monotonic()
         if not final and now - self.written < LEAST_SECONDS:
             return
-        facts = {
-            name: getattr(progress, name) for name in ("best_step", "stale", "over", "seconds", "since")
-        } | {
-            "history": [epoch.to_dict() for epoch in progress.history],
+        facts = {name: getattr(progress, name) for name in _FACTS} | {
+            "history": [evaluation.to_dict() for evaluation in progress.history],
             "score": progress.score if progress.history else None,  # JSON knows no infinity
-        }  # fmt: skip
+        }
         path = pathlib.Path(self.path)
         arrays = {name: np.asarray(leaf) for name, leaf in named_leaves((progress.state, progress.best)).items()}
         following = path.with_name(path.name + ".next")
@@ -81,8 +81,8 @@ class Checkpoint:
         os.replace(following, path)
         self.written, self.damaged = now, False
 
-    def read(self, empty: Any) -> tuple[Any, dict[str, Any]] | None:
-        """The progress that was written last, in the shape of `empty`, and its facts; `None` if there is none."""
+    def read(self, empty: Any) -> Any:
+        """The progress that was written last, or `empty`, which has its shape, if there is none."""
         complaints = []
         for path in (pathlib.Path(self.path), self.previous):
             if not path.exists():
@@ -90,9 +90,11 @@ class Checkpoint:
             try:
                 header, arrays = read_arrays(path, kind="checkpoint")
                 self._compare(path, header["run"])
-                found = self._filled(path, empty, arrays), header["facts"]
-            except (FileError, KeyError, TypeError) as error:
-                complaints.append(str(error))
+                found = self._filled(path, empty, arrays, header["facts"])
+            except (FileError, KeyError, TypeError, ValueError, AttributeError) as error:
+                if isinstance(error, CheckpointError):
+                    raise
+                complaints.append(str(error) if isinstance(error, FileError) else f"{path} is damaged.")
                 self.damaged = True
                 continue
             if complaints:
@@ -102,21 +104,27 @@ class Checkpoint:
             raise CheckpointError(
                 f"{complaints[0]} There is no other checkpoint to go on from; start again without resuming."
             )
-        return None
+        return empty
 
-    def _filled(self, path: pathlib.Path, empty: Any, arrays: dict[str, np.ndarray]) -> Any:
+    def _filled(self, path: pathlib.Path, empty: Any, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Any:
         wanted = named_leaves((empty.state, empty.best))
         if {name: np.shape(leaf) for name, leaf in wanted.items()} != {name: a.shape for name, a in arrays.items()}:
             raise FileError(f"{path} does not hold the arrays of this run.")
         leaves = [jnp.asarray(arrays[name], leaf.dtype) for name, leaf in wanted.items()]
         state, best = jax.tree.unflatten(jax.tree.structure((empty.state, empty.best)), leaves)
-        return dataclasses.replace(empty, state=state, best=best)
+        history = tuple(Evaluation.from_dict(evaluation) for evaluation in facts["history"])
+        since = tuple((float(loss), tuple(counts)) for loss, counts in facts["since"])
+        score = -math.inf if facts["score"] is None else float(facts["score"])
+        rest = {name: facts[name] for name in _FACTS}
+        return dataclasses.replace(
+            empty, state=state, best=best, **rest | {"history": history, "since": since, "score": score}
+        )
 
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
         for name, mine in self.run.items():
             theirs = other.get(name)
             if isinstance(theirs, dict) and name in _KINDS:
-                # What had no such option yet did as the option does if it is not given.
+                # A run from before an option did as the option's default does.
                 theirs = {field.name: field.default for field in dataclasses.fields(_KINDS[name])} | theirs
             if theirs != mine:
                 raise CheckpointError(
@@ -131,25 +139,15 @@ _KINDS = {"model": ModelConfig, "training": TrainingConfig}
 def identity(
     model: SequenceModel, train: Cases, validation: Cases | None, config: TrainingConfig, solver: Solver
 ) -> dict[str, Any]:
-    """What a run is made of, as JSON can hold it: where it starts, what it sees, and how it goes on."""
-    start = zlib.crc32(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(model)))
+    """Identity of a run as JSON holds it: where it starts, what it sees, and how it goes on."""
     return {
         "model": json.loads(model.config.to_json()),
         "training": dataclasses.asdict(config),
         "solver": repr(solver),
-        "training data": fingerprint(train),
-        "validation data": None if validation is None else fingerprint(validation),
-        "first model": f"{start:08x}",
+        "training data": checksum(train),
+        "validation data": None if validation is None else checksum(validation),
+        "first model": checksum(jax.tree.leaves(model)),
     }
-
-
-def fingerprint(cases: Cases) -> str:
-    """A few letters and digits that are others for other data."""
-    crc = zlib.crc32(repr([one.shape for one in cases.series]).encode())
-    for parts in (cases.series, cases.valid, cases.dt, cases.targets):
-        for one in () if parts is None else parts:
-            crc = zlib.crc32(np.ascontiguousarray(one).tobytes(), crc)
-    return f"{len(cases)} cases, {crc:08x}"
 
 
 def _short(theirs: Any, mine: Any) -> str:

@@ -1,4 +1,4 @@
-"""How to train, as data."""
+"""Settings of the training loop."""
 
 import dataclasses
 from typing import Any, Literal
@@ -14,50 +14,53 @@ from ..models.budget import as_bytes
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Everything that `fit` needs to know beyond the model and the data.
+    """Settings of `fit` beyond the model and the data.
 
-    **Arguments:**
+    ```python
+    from lrcssm.training import TrainingConfig
 
-    - `steps`: of the optimiser, at most.
-    - `batch`: cases for each step.
-    - `learning_rate`, `schedule`, `warmup`: the largest rate; `"cosine"` lets it fall to a hundredth, `"constant"` keeps
-        it; both after a share `warmup` of the steps in which it rises.
-    - `weight_decay`: of AdamW; 0 is Adam.
-    - `clip`: the largest norm of a gradient.
-    - `ema`: weights are averaged with this decay (faster at the start); 0 for none.
-    - `label_smoothing`: the share of certainty that is taken from the right class.
-    - `class_weights`: `"balanced"` lets each class count the same, `None` each case.
-    - `monitor`: what makes a model the best one on the validation data: `"score"` (accuracy, or the mean squared error) or
-        `"loss"` (log-loss, or the mean squared error); `"last"` keeps the last weights, which with averaged weights and a
-        falling learning rate is often better than the choice of a small validation part.
-    - `check_every`: steps between two looks at the validation data.
-    - `chunk`: steps (after patching) that go through all blocks at a time; `None` leaves it to the model, which takes a
-        long sequence in chunks. Results are the same to rounding; smaller chunks take less memory.
-    - `memory`: the most that a step of training may take on each device, beyond Python and the program itself: bytes (kept as
-        such), or a text such as `"1.5GB"`. What is computed twice, and in which chunks, is chosen so that it fits; `None`
-        chooses by the length. Results are the same to rounding.
-    - `truncate`: let gradients go no further back than this many steps (after patching); `None` for all the way.
-    - `patience`: looks without improvement after which to stop; `None` for never.
-    - `seed`: of the order of the data and of dropout.
+    print(TrainingConfig(steps=200, batch=32).learning_rate)  # 0.003
+    ```
     """
 
     steps: int = 1000
+    """Steps of the optimiser, at most."""
     batch: int = 16
+    """Cases for each step."""
     learning_rate: float = 3e-3
+    """Largest learning rate."""
     schedule: Literal["cosine", "constant"] = "cosine"
+    """Learning rate after the warm-up: `"cosine"` lets it fall to a hundredth, `"constant"` keeps it."""
     warmup: float = 0.05
+    """Share of the steps in which the learning rate rises."""
     weight_decay: float = 0.01
+    """Weight decay of AdamW; 0 is Adam."""
     clip: float = 1.0
+    """Largest norm of a gradient."""
     ema: float = 0.99
-    label_smoothing: float = 0.0
+    """Decay of the averaged weights (faster at the start); 0 for none."""
+    label_smoothing: float = 0.1
+    """Share of certainty taken from the true class."""
     class_weights: Literal["balanced"] | None = None
+    """`"balanced"` lets each class count the same, `None` each case."""
     monitor: Literal["score", "loss", "last"] = "score"
+    """Criterion for the best model on the validation cases: `"score"` (accuracy, or mean squared error) or `"loss"` (log-loss, or
+    mean squared error). `"last"` keeps the last weights, which with averaged weights and a falling learning rate is often better
+    than the choice of a small validation part."""
     check_every: int = 50
+    """Steps between two evaluations on the validation cases."""
     patience: int | None = None
+    """Evaluations without improvement after which training stops; `None` for never."""
     chunk: int | None = None
+    """Steps (after patching) that go through all blocks at a time: fewer take less memory, with the same result to rounding.
+    `None` chooses by the length."""
     memory: int | float | str | None = None
+    """Memory that a training step may take on each device, beyond Python and the program itself: bytes, or a text such as
+    `"1.5GB"`. Chunks and recomputation are chosen so that it fits; `None` chooses by the length."""
     truncate: int | None = None
+    """Steps (after patching) that gradients go back at most (truncated back-propagation through time); `None` for all."""
     seed: int = 0
+    """Seed of the order of the data and of dropout."""
 
     def __post_init__(self):
         for name in (
@@ -91,7 +94,7 @@ class TrainingConfig:
                 raise InvalidValue(f"TrainingConfig got {name}={getattr(self, name)!r}; give {wanted}.")
 
     def knobs(self) -> "Knobs":
-        """The numbers that a training step takes."""
+        """Numbers that a training step takes, as arrays."""
         rise = int(self.warmup * self.steps)
         fall = max(self.steps, rise + 1) if self.schedule == "cosine" else 0
         numbers = (self.learning_rate, rise, fall, self.weight_decay, self.clip, self.ema, self.label_smoothing)

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ..data import Batch
 from ..engine import Sharded, Solver
 from ..errors import InvalidValue
 
@@ -63,26 +64,27 @@ def keep_everywhere(tree: Any, solver: Solver) -> Any:
     return jax.tree.map(lambda a: lax.with_sharding_constraint(a, where) if eqx.is_array(a) else a, tree)
 
 
-def divisible(size: int, solver: Solver) -> int:
-    """The next size of a batch that the devices can share evenly."""
-    if not isinstance(solver, Sharded):
-        return size
-    shares = solver.mesh.shape.get(solver.batch, 1)
-    return -(-size // shares) * shares
+def batch_shares(solver: Solver) -> int:
+    """Number of devices that share a batch; its size must be a multiple of it."""
+    return solver.mesh.shape.get(solver.batch, 1) if isinstance(solver, Sharded) else 1
 
 
-def spread(batch: tuple[Any, ...], solver: Solver) -> tuple[Any, ...]:
-    """Inputs, mask, dt, targets and weights (or the first few of them) where they belong on the devices."""
+def spread(batch: Batch, solver: Solver) -> Batch:
+    """A batch with each array where it belongs on the devices."""
     if not isinstance(solver, Sharded):
         return batch
-    length, cases = batch[0].shape[:2]
-    moving = [array is not None and array.shape[:2] == (length, cases) for array in batch[:4]] + [False]
-    return tuple(
-        array
-        if array is None
-        else _placed(array, solver.mesh, *((solver.sequence, solver.batch) if stepwise else (solver.batch,)))
-        for array, stepwise in zip(batch, moving[: len(batch)], strict=True)
-    )
+    length, cases = batch.inputs.shape[:2]
+
+    def placed(array):
+        axes = (solver.sequence, solver.batch) if array.shape[:2] == (length, cases) else (solver.batch,)
+        return _placed(array, solver.mesh, *axes)
+
+    return jax.tree.map(placed, batch)
+
+
+def on_all(tree: Any, solver: Solver) -> Any:
+    """A tree on all devices alike, if there are many."""
+    return everywhere(tree, solver.mesh) if isinstance(solver, Sharded) else tree
 
 
 def _placed(array: Any, mesh: Mesh, *axes: str) -> jax.Array:

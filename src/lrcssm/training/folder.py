@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import LrcssmError
-from ..files import FileError, atomic
+from ..files import FileError, write_text
 
 
 class RunError(LrcssmError, ValueError):
@@ -91,9 +91,3 @@ class Folder:
 # The one before it, and one that a killed process had not put in its place yet.
 _CHECKPOINTS = ("checkpoint.lrcssm", "checkpoint.lrcssm.previous", "checkpoint.lrcssm.next")
 _NAMES = ("run.json", "history.jsonl", *_CHECKPOINTS, "model.lrcssm", "predictions.csv", "scores.json", "report.html")
-
-
-def write_text(path: pathlib.Path, text: str) -> None:
-    """Writes a text file, at once or not at all."""
-    with atomic(path) as file:
-        file.write(text.encode())

@@ -1,4 +1,4 @@
-"""The loop: batches, a look at the validation data now and then, the best weights, checkpoints.
+"""The training loop: batches, evaluations on the validation cases, the best weights, checkpoints.
 
 Nothing here depends on anything but the state and the configuration: the order of the data of an epoch comes from the
 seed and the epoch, the dropout of a step from the seed and the step. So a run that goes on from a checkpoint ends where
@@ -15,71 +15,52 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from ..data.cases import Cases, arrange
-from ..engine import Auto, Sharded, Solver, Status
+from ..data import Batch, Cases
+from ..data.batching import arrange, full_size, make_batch
+from ..engine import Auto, Sharded, Solver
 from ..errors import InvalidValue, TrainingError
-from ..models import SequenceModel
-from ..models.chunks import needs_all_steps
+from ..models import ModelConfig, SequenceModel
 from .checkpoint import Checkpoint, identity
 from .config import TrainingConfig
-from .devices import divisible, everywhere, local, spread
-from .metrics import arrays_of, evaluate, weights_of
-from .step import TrainState, train_step
-
-
-@dataclasses.dataclass(frozen=True)
-class Epoch:
-    """One look at the validation data: the step, the mean training loss since the last one, the scores, seconds since
-    the start, and the solver's mean number of iterations, over all layers and of each one."""
-
-    step: int
-    loss: float
-    scores: dict[str, float]
-    seconds: float
-    iterations: float
-    iterations_by_layer: tuple[float, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it, which has no NaN."""
-        scores = {name: value if math.isfinite(value) else None for name, value in self.scores.items()}
-        return dataclasses.asdict(self) | {"scores": scores, "iterations_by_layer": list(self.iterations_by_layer)}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Epoch":
-        """The inverse of `to_dict`."""
-        scores = {name: math.nan if value is None else value for name, value in fields["scores"].items()}
-        layers = tuple(fields.get("iterations_by_layer", ()))
-        changed: dict[str, Any] = fields | {"scores": scores, "iterations_by_layer": layers}
-        return cls(**changed)
+from .devices import batch_shares, everywhere, local
+from .evaluation import Evaluation, Past
+from .metrics import class_weights_of, evaluate
+from .step import Step, TrainState, checked_steps
 
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-    """The best model, what it scored on the validation data (larger is better), at which step, and the history."""
+    """The best model, its score on the validation cases (larger is better), its step, and all evaluations."""
 
     model: SequenceModel
     score: float
     step: int
-    history: tuple[Epoch, ...]
+    history: tuple[Evaluation, ...]
 
 
 class Progress(eqx.Module):
-    """Everything that a run changes: what a checkpoint holds. `since` is what the steps after the last look told: loss,
-    iterations of each layer and status; `seconds` how long all of them took."""
+    """Everything that a run changes, and a checkpoint holds. `since` is of the steps after the last evaluation, `seconds` the
+    time of all steps."""
 
     state: TrainState
     best: SequenceModel
-    score: float = eqx.field(static=True)
-    best_step: int = eqx.field(static=True)
-    stale: int = eqx.field(static=True)
-    over: bool = eqx.field(static=True)
-    history: tuple[Epoch, ...] = eqx.field(static=True)
-    since: tuple[Any, ...] = eqx.field(static=True, default=())
+    score: float = eqx.field(static=True, default=-math.inf)
+    best_step: int = eqx.field(static=True, default=0)
+    stale: int = eqx.field(static=True, default=0)
+    over: bool = eqx.field(static=True, default=False)
+    history: tuple[Evaluation, ...] = eqx.field(static=True, default=())
+    since: tuple[Past, ...] = eqx.field(static=True, default=())
     seconds: float = eqx.field(static=True, default=0.0)
+
+
+def first_model(config: ModelConfig, train: Cases, seed: int) -> SequenceModel:
+    """The model before training: drawn from a seed, scaled by the statistics of the training cases."""
+    if not 0 <= seed < 2**32:  # in single precision keys ignore what is above
+        raise InvalidValue(f"A model got seed={seed}; give a whole number from 0 to {2**32 - 1}.")
+    return SequenceModel(config, jax.random.key(seed)).with_statistics(*train.statistics())
 
 
 def fit(
@@ -89,181 +70,143 @@ def fit(
     config: TrainingConfig = TrainingConfig(),
     *,
     solver: Solver = Auto(),
-    report: Callable[[Epoch], bool | None] = lambda epoch: None,
+    report: Callable[[Evaluation], bool | None] = lambda evaluation: None,
     tick: Callable[[int], None] = lambda step: None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     mesh: Mesh | None = None,
 ) -> Fitted:
-    """Trains a model.
+    """Train a model.
 
     ```python
-    import jax, lrcssm
-    from lrcssm.data import digits
-    from lrcssm.training import TrainingConfig, evaluate, fit
+    import lrcssm
+    from lrcssm.training import TrainingConfig, evaluate, first_model, fit
 
-    cases, split = digits()
-    train, validation, test = (cases.take(part) for part in split)
+    train, validation, test = lrcssm.data.load("digits").parts()
     config = lrcssm.ModelConfig(input_dim=1, output_dim=10, hidden_dim=16, state_dim=16, num_blocks=1, patch=8)
-    model = lrcssm.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
-    fitted = fit(model, train, validation, TrainingConfig(steps=20, check_every=10))
+    fitted = fit(first_model(config, train, seed=0), train, validation, TrainingConfig(steps=20, check_every=10))
     print(evaluate(fitted.model, test)["accuracy"])
     ```
 
     **Arguments:**
 
     - `model`: where to start.
-    - `train`, `validation`: cases with targets. Without validation data the last weights are the best.
-    - `config`: how.
+    - `train`, `validation`: cases with targets. Without validation cases the last weights are the best.
+    - `config`: settings.
     - `solver`: of the recurrences.
-    - `report`: called after each look at the validation data; training ends if it returns true.
-    - `tick`: called after each step.
-    - `checkpoint`: a file for everything that is needed to go on after an interruption, written at each look (but at most
-        once a second) and at the end. The one before it is kept beside it, with `.previous` at its end.
+    - `report`: called after each evaluation; training ends if it returns true.
+    - `tick`: called with the number of each step.
+    - `checkpoint`: file for everything that is needed to go on after an interruption, written at each evaluation (but at most
+        once a second) and at the end. The previous one is kept beside it, with `.previous` at its end.
     - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
     - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
         same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
-        checkpoint may be gone on with on any other number of devices.
+        checkpoint can be resumed on any other number of devices.
 
     **Returns:**
 
-    A `Fitted`: the model with the best validation score (see `TrainingConfig`).
+    A `Fitted` with the model of the best validation score (see `TrainingConfig.monitor`).
     """
-    _check(model, train, validation)
+    check_cases(model, train, validation)
     for name in ("truncate", "chunk"):
         value = getattr(config, name)
-        if value is not None and (reason := needs_all_steps(model, training=True)) is not None:
+        if value is not None and (reason := model.whole(between_calls=False, training=True)) is not None:
             raise InvalidValue(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
-    if isinstance(solver, Sharded):
-        raise InvalidValue(
-            "fit got a solver for many devices; give their mesh as mesh=, and how each of them solves its part."
-        )
-    knobs, key = config.knobs(), jax.random.key(config.seed)
-    class_weights = weights_of(train, config.class_weights, model.config.output_dim)
-    progress = Progress(TrainState.start(model, knobs), model, -math.inf, 0, 0, False, ())
+    progress = Progress(TrainState.start(model, config.knobs()), model)
     store = None
     if checkpoint is not None:
         store = Checkpoint(checkpoint, identity(model, train, validation, config, solver))
-        if resume:
-            progress = _restored(store, progress)
+        progress = store.read(progress) if resume else progress
     if mesh is not None:
         solver = Sharded(mesh, solver)
-        progress, knobs, key = everywhere((progress, knobs, key), solver.mesh)
-    state, start = progress.state, time.perf_counter() - progress.seconds
-    number = model.target_mean.dtype
-    since = [
-        [jnp.asarray(loss, number), jnp.asarray(counts, number), jnp.asarray(status, jnp.int32)]
-        for loss, counts, status in progress.since
-    ]
-    first = int(state.step) + 1
+        progress = everywhere(progress, solver.mesh)
+    start = time.perf_counter() - progress.seconds
 
-    def keep() -> None:
-        """Writes what there is between two looks; not if an interrupt came in the middle of a step."""
-        begun = progress.history[-1].step if progress.history else 0
-        if store is not None and jax.process_index() == 0 and int(state.step) == begun + len(since):
-            told = tuple((float(loss), tuple(counts.tolist()), int(status)) for loss, counts, status in since)
-            seconds = time.perf_counter() - start
-            store.write(dataclasses.replace(progress, state=state, since=told, seconds=seconds), final=True)
-
-    size = min(config.batch, len(train))
-    order = _endless(train, size, divisible(size, solver), config.seed, first - 1)
-    for now in range(first, config.steps + 1):
-        if progress.over:
-            break
-        batch = spread(arrays_of(next(order), class_weights), solver)
-        state, *told = train_step(state, batch, knobs, key, solver, config.truncate, config.chunk, config.memory)
-        since.append(told)
-        try:
-            tick(now)
-        except KeyboardInterrupt:
-            keep()
-            raise
-        if now % config.check_every and now != config.steps:
-            if store is not None and store.overdue():
-                keep()
-            continue
-        running, iterations, statuses = zip(*since, strict=True)
-        loss, worst = float(jnp.mean(jnp.stack(running))), Status(int(jnp.max(jnp.stack(statuses))))
-        if not worst.ok or not np.isfinite(loss):
-            raise TrainingError(
-                f"Training failed by step {now}, with a loss of {loss:.4g}: {_cause(train, worst, config)}"
-            )
-        chosen = state.average if config.ema else state.model
-        scores = {} if validation is None else evaluate(chosen, validation, solver=solver)
-        seconds = time.perf_counter() - start
-        epoch = Epoch(now, loss, scores, seconds, *mean_iterations(np.stack(iterations)))
-        since = []
-        progress = _judged(progress, state, chosen, epoch, config)
-        stop = bool(report(epoch)) or progress.over or now == config.steps
-        progress = dataclasses.replace(progress, over=stop, seconds=seconds)
+    def keep(final: bool) -> None:
         if store is not None and jax.process_index() == 0:
-            store.write(progress, final=stop)
+            store.write(dataclasses.replace(progress, seconds=time.perf_counter() - start), final=final)
+
+    first = int(progress.state.step)
+    batches = itertools.islice(_endless(train, config, solver, first), 0 if progress.over else config.steps - first)
+    for step in checked_steps(progress.state, batches, config, solver):
+        progress = dataclasses.replace(
+            progress, state=step.state, since=(*progress.since, (step.loss, step.iterations))
+        )
+        try:
+            tick(step.number)
+        except KeyboardInterrupt:
+            keep(final=True)
+            raise
+        if step.number % config.check_every and step.number != config.steps:
+            if store is not None and store.overdue():
+                keep(final=True)
+            continue
+        scores = {} if validation is None else evaluate(step.state.chosen(config), validation, solver=solver)
+        evaluation = Evaluation.of(step.number, progress.since, scores, time.perf_counter() - start)
+        progress = _judged(progress, step, evaluation, config)
+        over = bool(report(evaluation)) or progress.over or step.number == config.steps
+        progress = dataclasses.replace(progress, over=over)
+        keep(final=over)
+        if over:
+            break
     best = progress.best if mesh is None else local(progress.best)
     return Fitted(best, progress.score, progress.best_step, progress.history)
 
 
-def _cause(train: Cases, worst: Status, config: TrainingConfig) -> str:
-    """Why training failed, most likely. Weights that it made NaN look like any other argument to a solver."""
-    valid = train.valid or [slice(None)] * len(train)
-    if not all(np.isfinite(one[steps]).all() for one, steps in zip(train.series, valid, strict=True)):
-        return 'the training series hold NaN or infinity; clean them, or give Cases.of(..., missing="mask").'
-    advice = "make learning_rate smaller, or give the cell rho=0.99."
-    if worst.ok or worst == Status.NONFINITE_ARGUMENT:
-        return f"most likely learning_rate={config.learning_rate:.4g} is too large for the weights; {advice}"
-    return f"{advice} ({worst.message})"
+def one_pass(
+    state: TrainState, cases: Cases, config: TrainingConfig, solver: Solver, seconds: float = 0.0
+) -> tuple[TrainState, Evaluation]:
+    """Train on each case once, in random order.
+
+    **Arguments:**
+
+    - `state`: where to start; the order is drawn from the seed and the number of steps made so far.
+    - `cases`: with targets.
+    - `config`, `solver`: as for `fit`.
+    - `seconds`: of training so far.
+
+    **Returns:**
+
+    The state after the pass, and an `Evaluation` without scores.
+    """
+    check_cases(state.model, cases, None)
+    start, since = time.perf_counter() - seconds, []
+    rng = np.random.default_rng((config.seed, int(state.step)))
+    groups = arrange(cases, config.batch, rng)
+    for step in checked_steps(state, _batches(cases, groups, config, solver), config, solver):
+        state = step.state
+        since.append((step.loss, step.iterations))
+    return state, Evaluation.of(int(state.step), tuple(since), {}, time.perf_counter() - start)
 
 
-def mean_iterations(counts: np.ndarray) -> tuple[float, tuple[float, ...]]:
-    """The mean over steps and layers of `counts`, (steps, layers), and that of each layer; 0 where no layer has a solver."""
-    layers = tuple(float(count) for count in counts.mean(0))
-    return float(np.mean(layers)) if layers else 0.0, layers
-
-
-def _judged(progress: Progress, state, chosen, epoch: Epoch, config: TrainingConfig) -> Progress:
-    """The progress after a look: is this model the best one, and is it time to stop?"""
-    score = _score(epoch, config)
+def _judged(progress: Progress, step: Step, evaluation: Evaluation, config: TrainingConfig) -> Progress:
+    """The progress after an evaluation: the best model so far, and whether to stop."""
+    score = evaluation.score(config)
     if math.isnan(score):
-        raise TrainingError(f"By step {epoch.step} the outputs for the validation cases are not numbers.")
-    reached = max((_score(one, config) for one in progress.history), default=-math.inf)
+        raise TrainingError(f"By step {evaluation.step} the outputs for the validation cases are not numbers.")
+    reached = max((one.score(config) for one in progress.history), default=-math.inf)
     stale = 0 if score > reached else progress.stale + 1
-    history = (*progress.history, epoch)
     over = config.patience is not None and stale >= config.patience
+    changes: dict[str, Any] = {}
     # Of equal scores the later one: it has seen more.
     if score >= progress.score or config.monitor == "last":
-        return Progress(state, chosen, score, epoch.step, stale, over, history)
-    return dataclasses.replace(progress, state=state, stale=stale, over=over, history=history, since=())
-
-
-def _score(epoch: Epoch, config: TrainingConfig) -> float:
-    scores = epoch.scores
-    if not scores:
-        return float(epoch.step)
-    if "mse" in scores:
-        return -scores["mse"]
-    return -scores["log_loss"] if config.monitor == "loss" else scores["accuracy"]
-
-
-def _restored(store: Checkpoint, empty: Progress) -> Progress:
-    found = store.read(empty)
-    if found is None:
-        return empty
-    arrays, facts = found
-    history = tuple(Epoch.from_dict(epoch) for epoch in facts["history"])
-    since = tuple((loss, tuple(counts), status) for loss, counts, status in facts.get("since", ()))
+        changes = {"best": step.state.chosen(config), "score": score, "best_step": evaluation.step}
     return dataclasses.replace(
-        arrays, score=-math.inf if facts["score"] is None else facts["score"], best_step=facts["best_step"], stale=facts["stale"], over=facts["over"],
-        history=history, since=since, seconds=facts.get("seconds", history[-1].seconds if history else 0.0),
-    )  # fmt: skip
+        progress, state=step.state, stale=stale, over=over, history=(*progress.history, evaluation), since=(), **changes
+    )
 
 
-def _check(model, train, validation):
+def check_cases(model: SequenceModel, train: Cases, validation: Cases | None) -> None:
+    """Refuse cases that a model cannot learn from."""
     for name, cases in {"training": train, "validation": validation}.items():
         if cases is None:
             continue
         if cases.targets is None:
-            raise InvalidValue(f"fit got {name} cases without targets.")
+            raise InvalidValue(f"fit got {name} cases without targets; give Cases with targets.")
         if cases.channels != model.config.input_dim:
-            raise InvalidValue(f"fit got cases with {cases.channels} channels for a model of {model.config.input_dim}.")
+            raise InvalidValue(
+                f"fit got cases with {cases.channels} channels for a model of {model.config.input_dim}; give the same."
+            )
         if model.config.task == "classify":
             odd = [int(one) for one in (np.min(cases.targets), np.max(cases.targets))]
             if odd[0] < 0 or odd[1] >= model.config.output_dim:
@@ -275,11 +218,19 @@ def _check(model, train, validation):
             raise InvalidValue(f"fit got {name} targets that are not finite; leave these cases out.")
 
 
-def _endless(train: Cases, size: int, filled: int, seed: int, skip: int) -> Iterator[Any]:
-    """Batches of `size` cases for ever, filled up to as many as `filled`, without the first `skip`; an epoch has the same
-    number of them each time."""
-    each = len(arrange(train, size))
+def _endless(train: Cases, config: TrainingConfig, solver: Solver, skip: int) -> Iterator[Batch]:
+    """Batches for ever, without the first `skip`; an epoch has the same number of them each time."""
+    each = len(arrange(train, config.batch))
     for epoch in itertools.count(skip // each):
-        groups = arrange(train, size, np.random.default_rng((seed, epoch)))
-        for group in groups[skip % each if epoch == skip // each else 0 :]:
-            yield train.batch(*group, filled)
+        groups = arrange(train, config.batch, np.random.default_rng((config.seed, epoch)))
+        yield from _batches(train, groups[skip % each if epoch == skip // each else 0 :], config, solver)
+
+
+def _batches(
+    cases: Cases, groups: list[tuple[int, np.ndarray]], config: TrainingConfig, solver: Solver
+) -> Iterator[Batch]:
+    """Batches of some groups of cases, each filled up to a size that the devices share evenly."""
+    weights = class_weights_of(cases, config.class_weights)
+    size = full_size(len(cases), config.batch, batch_shares(solver))
+    for length, which in groups:
+        yield make_batch(cases, length, which, size).weighted(weights)

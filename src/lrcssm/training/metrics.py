@@ -9,18 +9,18 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ..data import Batch, Cases, batches
-from ..engine import Auto, Solver
-from ..errors import InvalidValue
+from ..data import Cases, batches
+from ..engine import Auto, SolveError, Solver, Status
+from ..errors import InvalidValue, PredictionError
 from ..models import SequenceModel
 from ..models.layers import moments
-from .devices import divisible, keep_everywhere, spread
+from .devices import batch_shares, keep_everywhere, spread
 
 
 def losses(
     model: SequenceModel, outputs: Float[Array, "*out"], targets: Array, mask: Array | None, label_smoothing: Any
 ) -> Float[Array, " batch"]:
-    """Of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
+    """Loss of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
     where each step has a target, without those whose number is NaN: not every step needs one."""
     if model.classifies(targets):
         wanted = jax.nn.one_hot(targets, outputs.shape[-1], dtype=outputs.dtype)
@@ -39,40 +39,81 @@ def losses(
 
 
 @eqx.filter_jit
-def _outputs(model, inputs, mask, dt, solver):
-    return keep_everywhere(model(inputs, mask=mask, dt=dt, solver=solver)[0], solver)
+def _outputs(model, batch, solver):
+    outputs, _, passed = model.run(batch.inputs, mask=batch.mask, dt=batch.dt, solver=solver, throw=False)
+    statuses = [jnp.max(left.solution.status) for left in passed if left.solution is not None]
+    worst = jnp.max(jnp.stack([jnp.zeros((), jnp.int32), *statuses]))
+    return keep_everywhere((outputs, worst), solver)
 
 
 def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> Any:
-    """The outputs for all cases, in their order: logits of the classes, or numbers; for `task="per-step"` a list of one
-    array `(time, outputs)` for each case."""
+    """Outputs of a model for all cases, in their order.
+
+    ```python
+    import jax, lrcssm, numpy as np
+    from lrcssm.data import Cases
+    from lrcssm.training import predict
+
+    model = lrcssm.SequenceModel(lrcssm.ModelConfig(input_dim=2, output_dim=3), jax.random.key(0))
+    print(predict(model, Cases.of(np.zeros((5, 20, 2)))).shape)  # (5, 3)
+    ```
+
+    **Arguments:**
+
+    - `model`: a `SequenceModel`.
+    - `cases`: with or without targets.
+    - `batch`: cases that are computed at once.
+    - `solver`: of the recurrences.
+
+    **Returns:**
+
+    Logits of the classes, or numbers, `(cases, outputs)`; for `task="per-step"` a list of one array `(time, outputs)` for each
+    case. A solve that failed raises `SolveError`, and outputs that are not finite raise `PredictionError`.
+    """
     found: list[Any] = [None] * len(cases)
-    for part in batches(cases, divisible(min(batch, len(cases)), solver)):
-        inputs, mask, dt = spread((part.inputs, part.mask, part.dt), solver)
-        outputs = np.asarray(_outputs(model, inputs, mask, dt, solver))
-        for column, i in enumerate(part.positions):
-            each = model.config.task == "per-step"
+    each = model.config.task == "per-step"
+    for part, positions in batches(cases, batch, multiple=batch_shares(solver)):
+        outputs, worst = _outputs(model, spread(part, solver), solver)
+        if not (status := Status(int(worst))).ok:
+            raise SolveError(f"The cases from {positions[0]} to {positions[-1]} could not be solved. {status.message}")
+        outputs = np.asarray(outputs)
+        for column, i in enumerate(positions):
             found[i] = outputs[: len(cases.series[i]), column] if each else outputs[column]
-    return found if model.config.task == "per-step" else np.stack(found)
+            if not np.isfinite(found[i]).all():
+                raise PredictionError(
+                    f"The outputs for case {i} are not finite; its values, up to {np.abs(cases.series[i]).max():.3g} in size, "
+                    "are too large for the model: scale or clean them."
+                )
+    return found if each else np.stack(found)
 
 
 def evaluate(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> dict[str, float]:
-    """Scores on cases with targets. Classification: accuracy, balanced accuracy, macro F1 and log-loss. Regression: mean
-    squared and absolute error and R²."""
+    """Scores of a model on cases with targets. Classification: accuracy, balanced accuracy, macro F1 and log-loss. Regression:
+    mean squared and absolute error and R².
+
+    **Arguments:**
+
+    - `model`, `cases`, `batch`, `solver`: as for `predict`.
+    """
     if cases.targets is None:
         raise InvalidValue("evaluate got cases without targets; predict gives outputs for them.")
-    outputs, targets = predict(model, cases, batch, solver), cases.targets
-    if model.config.task == "per-step":
-        valid = cases.valid or [slice(None)] * len(cases)
-        outputs = np.concatenate([one[which] for one, which in zip(outputs, valid, strict=True)])
-        targets = np.concatenate([one[which] for one, which in zip(targets, valid, strict=True)])
-        known = ~np.isnan(targets.reshape(len(targets), -1)).any(-1)
-        outputs, targets = outputs[known], targets[known]
-    return scores(outputs, np.asarray(targets), classify=model.classifies(targets))
+    outputs, targets = observed(predict(model, cases, batch, solver), cases)
+    return scores(outputs, targets, classify=model.classifies(targets))
+
+
+def observed(outputs: Any, cases: Cases) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs and targets to compare: of each case, or of each observed step that has a target."""
+    if not isinstance(cases.targets, tuple):
+        return np.asarray(outputs), np.asarray(cases.targets)
+    valid = cases.valid or [slice(None)] * len(cases)
+    outputs = np.concatenate([one[which] for one, which in zip(outputs, valid, strict=True)])
+    targets = np.concatenate([one[which] for one, which in zip(cases.targets, valid, strict=True)])
+    known = ~np.isnan(targets.reshape(len(targets), -1)).any(-1)
+    return outputs[known], targets[known]
 
 
 def scores(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[str, float]:
-    """What `evaluate` gives, from outputs (logits or numbers) and targets."""
+    """Scores as `evaluate` gives them, from outputs (logits or numbers) and targets."""
     outputs = outputs.astype(np.float64)
     if classify:
         logs = log_softmax(outputs)
@@ -104,18 +145,11 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.sum(np.exp(shifted), -1, keepdims=True))
 
 
-def weights_of(cases: Cases, kind: str | None, classes: int) -> np.ndarray | None:
-    """For each class the weight of its cases in the loss; on average over the cases 1."""
+def class_weights_of(cases: Cases, kind: str | None) -> np.ndarray | None:
+    """Weight of the cases of each class in the loss, on average over the cases 1; `None` if all weigh the same."""
     if kind is None or cases.targets is None:
         return None
     if isinstance(cases.targets, tuple) or not np.issubdtype(cases.targets.dtype, np.integer):
         raise InvalidValue(f"class_weights={kind!r} was given, but the targets are not one class for each case.")
-    counts = np.bincount(np.asarray(cases.targets).astype(int), minlength=classes)
+    counts = np.bincount(cases.targets)
     return np.where(counts > 0, len(cases) / (np.count_nonzero(counts) * np.maximum(counts, 1)), 0.0)
-
-
-def arrays_of(part: Batch, class_weights: np.ndarray | None) -> tuple[Any, ...]:
-    """What a training step takes: inputs, mask, dt, targets and the weight of each case."""
-    assert part.targets is not None
-    weights = part.weights if class_weights is None else part.weights * class_weights[part.targets.astype(int)]
-    return part.inputs, part.mask, part.dt, part.targets, weights.astype(part.inputs.dtype)

@@ -1,19 +1,20 @@
-"""Where the data of a run came from, and whether it is still the same."""
+"""The data of a run: where it came from, how it was split, and whether it is still the same."""
 
-import hashlib
+import dataclasses
 import os
 import pathlib
 from typing import Any
 
-import numpy as np
-
-from ..data import Dataset, load as load_data
+from .. import plugins
+from ..data import Dataset, Split, load as load_data
 from ..data.catalogue import from_anywhere
+from ..errors import InvalidValue
+from ..files import checksum
 from .folder import Folder, RunError
 
 
 def origin(data: Dataset, source: str, directory: str | None) -> dict[str, Any]:
-    """What `run.json` keeps of it: a fingerprint, and the source and its directory as found from any folder."""
+    """Facts for `run.json`: a checksum, and the source and its directory as found from any folder."""
     where = None if directory is None else os.path.abspath(os.path.expanduser(directory))
     return {"fingerprint": fingerprint(data), "source": from_anywhere(source), "directory": where}
 
@@ -22,13 +23,12 @@ def original(folder: Folder, directory: str | None) -> Dataset:
     """The data of a run; refused if it has changed, since its test cases would then be others."""
     facts = folder.read_json("run.json")
     options, kept = facts["options"], facts["data"]
-    # A run that was made before these were kept, or that came here from another machine with its data.
-    source = kept.get("source") or options["source"]
-    if os.path.isabs(source) and not os.path.exists(source):
+    source = kept["source"]
+    if os.path.isabs(source) and not os.path.exists(source):  # a run that came here from another machine with its data
         source = options["source"]
-    where = directory or kept.get("directory") or options["data_dir"]
-    data = load_data(source, directory=where, target=options.get("target"))
-    if kept.get("fingerprint") not in (None, fingerprint(data)):
+    columns = {name: value for name, value in options["columns"].items() if value}
+    data = load_data(source, directory=directory or kept["directory"], **columns)
+    if kept["fingerprint"] != fingerprint(data):
         raise RunError(
             f"{pathlib.Path(source).name} is not what it was when {folder.path} was trained ({sum(kept['cases'].values())} "
             f"cases then, {len(data)} now), so its test cases are not known; name the data after the run to score all of "
@@ -38,25 +38,50 @@ def original(folder: Folder, directory: str | None) -> Dataset:
 
 
 def fingerprint(data: Dataset) -> str:
-    """A few letters and digits that are others for other values, times, targets or parts."""
-    found = hashlib.sha256(repr(([one.shape for one in data.series], data.classes)).encode())
-    for parts in (data.series, data.times or (), () if data.targets is None else (data.targets,), data.split or ()):
-        for one in parts:
-            found.update(np.ascontiguousarray(one).tobytes())
-    return found.hexdigest()[:16]
+    """A short checksum of values, times, targets and parts."""
+    return checksum(data.series, data.times, data.targets, data.classes, data.split)
+
+
+def divide(data: Dataset, kind: str, seed: int) -> Split:
+    """Positions of the cases for training, validation and test.
+
+    **Arguments:**
+
+    - `data`: the data set.
+    - `kind`: `"source"`, as far as the source decides; `"random"`; or the name of an extension (group `lrcssm.splits`).
+    - `seed`: of what is drawn at random.
+    """
+    if seed < 0:
+        raise InvalidValue(f"The split got seed={seed}; give a whole number of at least 0.")
+    if kind not in ("source", "random"):
+        extension = plugins.load("splits", kind)
+        if extension is None:
+            known = ", ".join(["source", "random", *plugins.find("splits")])
+            raise InvalidValue(f"The split {kind!r} is not known; give one of {known}.")
+        return extension(data, seed)
+    if kind == "random":
+        data = dataclasses.replace(data, split=None)
+    split = data.complete_split(seed)
+    if not len(split.train):
+        raise RunError(f"{data.name} has no training part; draw one with the split random.")
+    return split
+
+
+def judged(split: Split) -> tuple[str, Any]:
+    """The part that a run is scored on and its cases: those for test, or for validation where a source has no others."""
+    return ("test", split.test) if len(split.test) else ("validation", split.validation)
 
 
 def same_run(folder: Folder, facts: dict[str, Any]) -> None:
-    """Refuses to go on with a run under other options than it was begun with; a checkpoint alone would not tell them all."""
+    """Refuse to go on with a run under other options than it was begun with; a checkpoint alone would not tell them all."""
     theirs = folder.read_json("run.json")
     options = ("split", "split_seed", "missing", "solver")
     pairs = [(f"command has {name}", theirs.get("options", {}).get(name), facts["options"][name]) for name in options]
-    # What had no such setting yet did as it does if it is not given, and the checkpoint knows that.
     for part in ("model", "training", "data"):
         pairs += [
-            (f"{part} is {name}", theirs[part][name], value)
+            (f"{part} is {name}", theirs.get(part, {}).get(name), value)
             for name, value in facts[part].items()
-            if name in theirs.get(part, {}) and (part != "data" or name == "fingerprint")
+            if (part != "data" or name == "fingerprint")
         ]
     for name, old, new in pairs:
         if old != new:

@@ -1,96 +1,152 @@
-"""Where a run starts: a model and a training that suit the data, or the paper's."""
+"""The recipe: from the facts about the data to a model and a training. The one place where defaults follow from data.
 
-import json
-from typing import Any
+Everything that does not follow from the data is a default of `ModelConfig` or `TrainingConfig`, or belongs to an
+architecture (`lrcssm.models.ARCHITECTURES`). Estimators, the command line, sweeps and experiments all call `recipe`.
+"""
 
-from ..data import Dataset
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .. import plugins
+from ..data import Cases, Dataset
 from ..errors import InvalidValue
-from ..experiments.published import DATASETS, Published, configured, published
 from ..models import ARCHITECTURES, ModelConfig
-from ..models.automatic import default_fields
-from ..training import TrainingConfig
-from . import ModelOptions, TrainingOptions, given
+from ..models.time import names, options_of
+from .config import TrainingConfig
 
 
-def configure(
-    preset: str, data: Dataset, model: ModelOptions, training: TrainingOptions, seed: int
+class Facts(NamedTuple):
+    """Facts about the data that a model depends on.
+
+    **Attributes:**
+
+    - `channels`, `length`: of the series; the longest counts.
+    - `irregular`: true if the time between steps differs.
+    - `task`: as for `ModelConfig`.
+    - `outputs`: classes, or numbers that are predicted.
+    """
+
+    channels: int
+    length: int
+    irregular: bool
+    task: str
+    outputs: int
+
+    @classmethod
+    def of(cls, cases: Cases, task: str, outputs: int) -> "Facts":
+        """Facts about some cases."""
+        return cls(cases.channels, cases.longest, cases.dt is not None, task, outputs)
+
+    @classmethod
+    def of_dataset(cls, data: Dataset, cases: Cases) -> "Facts":
+        """Facts about a data set with targets, and the cases made of it."""
+        if data.targets is None:
+            raise InvalidValue(f"{data.name} has no targets to learn; use a trained model to predict them.")
+        if data.classes is not None:
+            if len(data.classes) < 2:
+                raise InvalidValue(f"{data.name} has {len(data.classes)} class; give at least 2 to tell apart.")
+            return cls.of(cases, data.task, len(data.classes))
+        target = data.targets[0] if isinstance(data.targets, tuple) else data.targets
+        return cls.of(cases, data.task, 1 if target.ndim == 1 else target.shape[1])
+
+
+class Preset(NamedTuple):
+    """Fields of `ModelConfig` and `TrainingConfig` to start from."""
+
+    model: dict[str, Any]
+    training: dict[str, Any]
+
+
+def recipe(
+    facts: Facts,
+    model: Mapping[str, Any] = {},
+    training: Mapping[str, Any] = {},
+    *,
+    preset: Preset | None = None,
+    old: ModelConfig | None = None,
 ) -> tuple[ModelConfig, TrainingConfig]:
-    """The preset with what the user gave in place of its own."""
-    mine = given(model)
-    if "include_time" in mine:
-        mine["time"] = mine.pop("include_time")
-    options = parse_options(mine.pop("cell_options", ()))
-    architecture = mine.pop("architecture", None)
-    if preset == "default":
-        fields, each = _default(data, architecture, mine)
-    elif architecture is not None:
+    """Choose a model and a training for some data.
+
+    ```python
+    from lrcssm.training.recipe import Facts, recipe
+
+    facts = Facts(channels=6, length=896, irregular=False, task="classify", outputs=2)
+    config, training = recipe(facts, {"hidden_dim": 32}, {"steps": 200})
+    print(config.patch, dict(config.cell_options), training.batch)
+    ```
+
+    **Arguments:**
+
+    - `facts`: about the data.
+    - `model`: fields of `ModelConfig` that are given, and `architecture`, a name of `lrcssm.models.ARCHITECTURES`.
+        `patch="auto"` counts as not given.
+    - `training`: fields of `TrainingConfig` that are given.
+    - `preset`: fields to start from in the place of an architecture.
+    - `old`: configuration of a model that goes on learning; choices that follow from the data stay as they were.
+
+    **Returns:**
+
+    A `ModelConfig` and a `TrainingConfig`. A given value comes before the preset or architecture, and that before the choice
+    that follows from the data.
+    """
+    given = {name: value for name, value in model.items() if value is not None and (name, value) != ("patch", "auto")}
+    architecture = given.pop("architecture", None)
+    if preset is not None and architecture is not None:
         raise InvalidValue(
-            f"--architecture {architecture} was given with --preset {preset}, which has its own; give one."
+            f"architecture={architecture!r} was given with a preset, which has its own; give one of them."
         )
-    else:
-        fields, each = _paper(preset, data)
-    # Options of one cell mean nothing to another.
-    own = {} if mine.get("cell", fields["cell"]) != fields["cell"] else dict(fields.pop("cell_options", {}))
-    size = {"input_dim": data.series[0].shape[1], "output_dim": outputs(data), "task": data.task}
-    whole: dict[str, Any] = fields | mine | size | {"cell_options": own | options}
-    config = ModelConfig(**whole)
-    chosen: dict[str, Any] = each | given(training) | {"seed": seed}
-    return config, TrainingConfig(**chosen)
+    if preset is None and (architecture := architecture or "lrcssm") not in ARCHITECTURES:
+        raise InvalidValue(f"architecture={architecture!r} is not known; give one of {', '.join(ARCHITECTURES)}.")
+    start = _beside(ARCHITECTURES[architecture] if preset is None else preset.model, given)
+    options = dict(start.pop("cell_options", {})) | dict(given.pop("cell_options", {}))
+    fields: dict[str, Any] = start | given
+    if facts.task == "forecast":
+        fields |= {"bidirectional": False, "pool": "last"}
+    if preset is None:
+        fields.setdefault("patch", _patch(facts, fields) if old is None else old.patch)
+        automatic = _cell_options(fields, facts, options) if old is None else dict(old.cell_options)
+        options = automatic | options
+    size = {"input_dim": facts.channels, "output_dim": facts.outputs, "task": facts.task}
+    config = ModelConfig(**fields, **size, cell_options=options)
+    return config, TrainingConfig(**({} if preset is None else preset.training) | dict(training))
 
 
-def _default(data: Dataset, architecture: str | None, mine: dict[str, Any]) -> Published:
-    """What does well on most data; of a named architecture its block."""
-    if architecture is not None and architecture not in ARCHITECTURES:
-        raise InvalidValue(f"--architecture got {architecture!r}; give one of {', '.join(ARCHITECTURES)}.")
-    length = max(len(one) for one in data.series)
-    decided = {name: mine[name] for name in ("cell", "patch") if name in mine}
-    fields = default_fields(ARCHITECTURES, architecture or "lrcssm", length, data.times is not None, **decided)
-    training = {
-        "steps": 1000, "batch": 16, "learning_rate": 3e-3, "label_smoothing": 0.1 if data.classes else 0.0,
-        "check_every": 50,
-    }  # fmt: skip
-    return Published(fields, training)
+def find_preset(name: str, data: Dataset) -> Preset | None:
+    """The preset of a name for a data set; `None` for `"default"`. Others come from extensions."""
+    if name == "default":
+        return None
+    made = plugins.load("presets", name.partition(":")[0])
+    if made is None:
+        known = ", ".join(["default", *plugins.find("presets")])
+        raise InvalidValue(f"The preset {name!r} is not known; give one of {known}.")
+    return Preset(*made(name, data))
 
 
-def _paper(preset: str, data: Dataset) -> Published:
-    """What the paper's tables come from: `released` or `paper:ARCHITECTURE[:DATASET]`."""
-    kind, *names = ["paper", "lrcssm"] if preset == "released" else preset.split(":")
-    if kind != "paper" or not 1 <= len(names) <= 2:
-        raise InvalidValue(
-            f"--preset got {preset!r}; give default, released, or paper:ARCHITECTURE:DATASET as in "
-            "paper:s5:EthanolConcentration, without :DATASET for that of the data."
-        )
-    if preset == "released" and data.name not in _lrcssm_sets():
-        # The sizes of the paper's ablations, for data that it does not have.
-        fields, each = published("lrcssm", "Heart")
-        return Published(fields | {"num_blocks": 6}, each | {"learning_rate": 1e-4})
-    return published(names[0], names[-1] if len(names) == 2 else data.name)
+def _beside(start: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields without those that make no sense beside what was given: options of a cell go with the cell, a norm and a missing
+    encoder with the layout."""
+    odd = {"cell_options"} if given.get("cell", start["cell"]) != start["cell"] else set()
+    if "layout" in start and given.get("layout", start["layout"]) != start["layout"]:
+        odd |= {"norm"} | ({"encoder"} if start.get("encoder") == "none" else set())
+    return {name: value for name, value in start.items() if name not in odd}
 
 
-def _lrcssm_sets() -> tuple[str, ...]:
-    return tuple(DATASETS[name] for name in configured("lrcssm"))
+def _patch(facts: Facts, fields: Mapping[str, Any]) -> int:
+    """About as many steps in a patch as there are patches, so that the cost grows with the root of the length. Windows of a
+    signature are patches, and outputs of each step or forecasts need all steps."""
+    if fields.get("signature") or facts.task in ("per-step", "forecast"):
+        return 1
+    return max(1, int(facts.length**0.5))
 
 
-def outputs(data: Dataset) -> int:
-    """How many numbers a model for this data gives for each case."""
-    if data.targets is None:
-        raise InvalidValue(f"{data.name} has no targets to learn; lrcssm predict applies a trained model to such data.")
-    if data.classes is not None:
-        if len(data.classes) < 2:
-            raise InvalidValue(f"{data.name} has {len(data.classes)} class; there must be at least 2 to learn.")
-        return len(data.classes)
-    return 1 if data.targets.ndim == 1 else data.targets.shape[1]
-
-
-def parse_options(words: tuple[str, ...]) -> dict[str, Any]:
-    """`name=value` pairs; a value is JSON if it can be read as that, else text."""
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name.isidentifier():
-            raise InvalidValue(f"--cell-options got {word!r}; give name=value, as in init=spread.")
-        try:
-            found[name] = json.loads(value)
-        except json.JSONDecodeError:
-            found[name] = value
-    return found
+def _cell_options(fields: Mapping[str, Any], facts: Facts, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Time constants up to the length of the sequence; and where the time between steps differs, an integrator that stays
+    bounded for any of it. For cells that can do that."""
+    cell = fields.get("cell", "LRC")
+    known = options_of(cell) if cell in names() else ()
+    windows = dict(fields.get("signature") or {}).get("windows")
+    patch = fields["patch"] if isinstance(fields["patch"], int) and fields["patch"] > 0 else 1
+    steps = windows if isinstance(windows, int) else -(-facts.length // patch)
+    spread = "max_time" in known and given.get("init", "spread") == "spread"
+    options: dict[str, Any] = {"init": "spread", "max_time": float(max(steps, 2))} if spread else {}
+    return options | ({"integrator": "exponential"} if facts.irregular and "integrator" in known else {})

@@ -1,16 +1,20 @@
-"""One step of training, compiled once for each shape of batch and model."""
+"""One step of training, compiled once for each shape of batch and model, and the loop of checked steps."""
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from ..engine import Solver
+from ..data import Batch
+from ..engine import Solver, Status
+from ..errors import TrainingError
 from ..models import SequenceModel, trainable
-from .config import Knobs
-from .devices import keep_everywhere
+from .config import Knobs, TrainingConfig
+from .devices import keep_everywhere, on_all, spread
 from .metrics import losses
 
 
@@ -24,14 +28,70 @@ class TrainState(eqx.Module):
 
     @classmethod
     def start(cls, model: SequenceModel, knobs: Knobs) -> "TrainState":
+        """The state before the first step."""
         learned = eqx.filter(model, trainable(model))
         return cls(model, model, knobs.optimiser().init(learned), jnp.zeros((), jnp.int32))
+
+    def chosen(self, config: TrainingConfig) -> SequenceModel:
+        """The model to evaluate: with averaged weights, if they are averaged."""
+        return self.average if config.ema else self.model
+
+
+class Step(NamedTuple):
+    """The outcome of a checked step: its number, the state after it, its loss and the solver's iterations in each layer."""
+
+    number: int
+    state: TrainState
+    loss: float
+    iterations: tuple[float, ...]
+
+
+def checked_steps(
+    state: TrainState, batches: Iterable[Batch], config: TrainingConfig, solver: Solver
+) -> Iterator[Step]:
+    """Train on batches one after the other; every step is checked before it is used.
+
+    **Arguments:**
+
+    - `state`: where to start. Dropout is drawn from the seed and the number of the step.
+    - `batches`: at least one.
+    - `config`: settings.
+    - `solver`: of the recurrences; `lrcssm.Sharded` for many devices.
+
+    **Returns:**
+
+    An iterator of `Step`. A solve that failed, or a loss that is not finite, raises `TrainingError`.
+    """
+    knobs, key = on_all((config.knobs(), jax.random.key(config.seed)), solver)
+    number = int(state.step)
+    for batch in batches:
+        state, loss, iterations, worst = train_step(
+            state, spread(batch, solver), knobs, key, solver, config.truncate, config.chunk, config.memory
+        )
+        number += 1
+        status = Status(int(worst))
+        if not status.ok or not np.isfinite(loss):
+            raise TrainingError(
+                f"Training failed at step {number}, with a loss of {float(loss):.4g}: {_remedy(batch, status, config)}"
+            )
+        yield Step(number, state, float(loss), tuple(np.asarray(iterations).tolist()))
+
+
+def _remedy(batch: Batch, status: Status, config: TrainingConfig) -> str:
+    """The likely cause. Weights that training made NaN look like any other argument to a solver."""
+    seen = np.asarray(batch.inputs) if batch.mask is None else np.asarray(batch.inputs)[np.asarray(batch.mask)]
+    if not np.isfinite(seen).all():
+        return 'the training series hold NaN or infinity; clean them, or give Cases.of(..., missing="mask").'
+    advice = "make learning_rate smaller, or give the cell rho=0.99."
+    if status.ok or status == Status.NONFINITE_ARGUMENT:
+        return f"most likely learning_rate={config.learning_rate:.4g} is too large for the weights; {advice}"
+    return f"{advice} ({status.message})"
 
 
 @eqx.filter_jit
 def train_step(
     state: TrainState,
-    batch: tuple[Any, ...],
+    batch: Batch,
     knobs: Knobs,
     key: PRNGKeyArray,
     solver: Solver,
@@ -39,35 +99,36 @@ def train_step(
     chunk: int | None = None,
     memory: int | float | str | None = None,
 ) -> tuple[TrainState, Array, Array, Array]:
-    """A batch's gradient and what Adam makes of it.
+    """One step of Adam on the gradient of a batch. `checked_steps` checks what it returns.
 
     **Arguments:**
 
     - `state`: before the step.
-    - `batch`: inputs, mask, dt, targets and weights.
-    - `knobs`, `key`, `solver`, `truncate`, `chunk`, `memory`: see `TrainingConfig` and `fit`; dropout is drawn from the key and the step's number.
+    - `batch`: cases with targets.
+    - `knobs`, `key`, `solver`, `truncate`, `chunk`, `memory`: see `TrainingConfig`; dropout is drawn from the key and the
+        number of the step.
 
     **Returns:**
 
-    The state after the step, the loss, the mean number of the solver's iterations in each layer that has one and the worst
+    The state after the step, the loss, the mean number of the solver's iterations in each layer that has one, and the worst
     of their statuses.
     """
-    inputs, mask, dt, targets, weights = batch
     chosen = trainable(state.model)
     learned, rest = eqx.partition(state.model, chosen)
     now = jax.random.fold_in(key, state.step)
 
     def total(learned):
         model = eqx.combine(learned, rest)
-        # A solve that fails is found out at the next look: an error inside compiled code would cost every step.
+        # The status is returned: an error inside compiled code would cost every step.
         outputs, _, passed = model.run(
-            inputs, mask=mask, dt=dt, key=now, solver=solver, throw=False, truncate=truncate, chunk=chunk or "auto",
-            memory=memory,
+            batch.inputs, mask=batch.mask, dt=batch.dt, key=now, solver=solver, throw=False, truncate=truncate,
+            chunk=chunk or "auto", memory=memory,
         )  # fmt: skip
-        each = losses(model, outputs, targets, mask, knobs.label_smoothing)
+        each = losses(model, outputs, batch.targets, batch.mask, knobs.label_smoothing)
         solutions = [left.solution for left in passed if left.solution is not None]
         counts = jnp.asarray([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions], each.dtype)
         worst = jnp.max(jnp.stack([jnp.zeros((), jnp.int32), *(jnp.max(one.status) for one in solutions)]))
+        weights = batch.weights.astype(each.dtype)
         loss = jnp.sum(weights * each) / jnp.maximum(jnp.sum(weights), 1e-9) + model.penalty().astype(each.dtype)
         return loss, (counts, worst, passed)
 

@@ -22,7 +22,7 @@ from typing import Any
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
-from ..experiments.jobs import alone
+from ..locks import alone
 from .study import Study
 
 LEASE = "lease"
@@ -134,7 +134,7 @@ def claim(study: Study, trial: FrozenTrial, leases: Leases | None) -> Iterator[C
     - `leases`: of this worker, if not all workers see each other's locks.
     """
     storage, trial_id = study.place.storage, study.id_of(trial)
-    with alone(study.folder_of(trial)) as mine, contextlib.ExitStack() as stack:
+    with alone(study.folder_of(trial).path) as mine, contextlib.ExitStack() as stack:
         if not mine:
             yield None
             return

@@ -1,99 +1,91 @@
-"""What a study is about: everything that a worker must know, kept in the study itself."""
+"""The plan of a study: everything that a worker must know, kept in the study itself."""
 
 import dataclasses
 import functools
-import hashlib
 import json
-import os
 from typing import Any
 
 from ..data import Cases, Dataset, load
-from ..data.catalogue import from_anywhere
 from ..errors import InvalidValue
-from ..experiments.jobs import fingerprint
+from ..files import checksum
 from ..models import ModelConfig
-from ..runs import ModelOptions, Train, TrainingOptions, given
-from ..runs.presets import configure
-from ..runs.train import divide
-from ..training import TrainingConfig
-from . import Start
-from .space import Space, make_space
+from ..options import options_of
+from ..training import Facts, TrainingConfig, recipe
+from ..training.provenance import divide, fingerprint
+from ..training.recipe import find_preset
+from .space import Space
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The options of `lrcssm train` that all trials share, and those that they do not.
+    """Settings that all trials share, and those that they do not.
 
     **Attributes:**
 
-    - `options`: of `Train`, as JSON can hold them; its seed is that of a run.
+    - `source`, `directory`, `columns`: of the data, as `lrcssm.data.load` takes them.
+    - `settings`: `preset`, `split`, `missing` and `solver`, as `lrcssm train` takes them.
+    - `model`, `training`: fields of `ModelConfig` (and `architecture`) and of `TrainingConfig` that are given.
     - `seeds`: one run of each trial for each.
-    - `space`: what the trials differ in.
+    - `space`: fields that the trials differ in.
     - `pruner`: `"median"`, `"halving"` or `"none"`.
-    - `data`: a fingerprint, so that no worker takes other data.
+    - `data`: a checksum, so that no worker takes other data.
     """
 
-    options: dict[str, Any]
+    source: str
+    directory: str | None
+    columns: dict[str, Any]
+    settings: dict[str, str]
+    model: dict[str, Any]
+    training: dict[str, Any]
     seeds: tuple[int, ...]
     space: Space
     pruner: str
-    data: str
+    data: str = ""
 
-    @classmethod
-    def of(cls, start: Start, data: Dataset) -> "Plan":
-        """What the command asks for; `ValueError` if no model can be made of it."""
-        held = [*given(start.model), *given(start.training)]
-        space = make_space(start.space, start.vary, held)
-        names = ("preset", "split", "missing", "solver")
-        options = {name: getattr(start, name) for name in names} | {
-            "source": from_anywhere(start.source),
-            "data_dir": None if start.data_dir is None else os.path.abspath(os.path.expanduser(start.data_dir)),
-            "model": dataclasses.asdict(start.model),
-            "training": dataclasses.asdict(start.training),
-        }
-        pruner = start.pruner or ("none" if space.grid else "median")
-        plan = cls(options, start.seeds, space, pruner, fingerprint(data))
-        for settings in space.samples():
-            plan.configured(data, settings, start.seeds[0])
-        for seed in start.seeds:
-            divide(data, start.split, seed)
+    def checked(self, data: Dataset) -> "Plan":
+        """The plan for some data; raises `InvalidValue` if no model can be made of it."""
+        plan = dataclasses.replace(self, data=fingerprint(data))
+        material = Material(plan, data)
+        for settings in plan.space.samples():
+            plan.configured(material, settings, plan.seeds[0])
+        for seed in plan.seeds:
+            divide(data, plan.settings["split"], seed)
         return plan
 
-    def train(self, settings: dict[str, Any], seed: int) -> Train:
-        """The command that trains with some settings."""
-        model, training = ({**self.options[part]} for part in ("model", "training"))
+    def fields(self, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Fields of model and training of a trial."""
+        model, training = dict(self.model), dict(self.training)
         for name, value in settings.items():
-            (model if name in model else training)[name] = value
-        model["cell_options"] = tuple(model["cell_options"])
-        shared = {name: value for name, value in self.options.items() if name not in ("model", "training")}
-        return Train(
-            **shared, model=ModelOptions(**model), training=TrainingOptions(**training), seed=seed, split_seed=seed
-        )
+            (training if name in options_of(TrainingConfig) else model)[name] = value
+        return model, training
 
-    def configured(self, data: Dataset, settings: dict[str, Any], seed: int) -> tuple[ModelConfig, TrainingConfig]:
-        """The model and training of some settings."""
-        train = self.train(settings, seed)
-        return configure(train.preset, data, train.model, train.training, seed)
+    def configured(
+        self, material: "Material", settings: dict[str, Any], seed: int
+    ) -> tuple[ModelConfig, TrainingConfig]:
+        """Model and training of a run."""
+        model, training = self.fields(settings)
+        preset = find_preset(self.settings["preset"], material.data)
+        return recipe(material.facts, model, training | {"seed": seed}, preset=preset)
 
     def identity(self, model: ModelConfig, training: TrainingConfig) -> str:
         """A name for a run: another one for whatever has another result."""
-        shared = {name: self.options[name] for name in ("split", "missing", "solver")}
-        facts = [json.loads(model.to_json()), dataclasses.asdict(training), shared, self.data]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        shared = {name: self.settings[name] for name in ("split", "missing", "solver")}
+        return checksum(model, training, shared, self.data)
 
     def to_json(self) -> dict[str, Any]:
-        changed = {"seeds": list(self.seeds), "space": self.space.to_json()}
-        # What JSON makes of a tuple is a list, before it is stored as after.
-        return json.loads(json.dumps(dataclasses.asdict(self) | changed))
+        """The plan as JSON holds it."""
+        # A tuple becomes a list here already, as it will when it is stored.
+        return json.loads(json.dumps(dataclasses.asdict(self) | {"space": self.space.to_json()}))
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Plan":
+        """The inverse of `to_json`."""
         changed = {"seeds": tuple(found["seeds"]), "space": Space.from_json(found["space"])}
         return cls(**(found | changed))
 
 
 class Material:
-    """The data of a study, cut for each seed when it is asked for."""
+    """The data of a study, split for each seed at its first use."""
 
     def __init__(self, plan: Plan, data: Dataset):
         self.plan = plan
@@ -101,9 +93,9 @@ class Material:
         self.parts = functools.cache(self._parts)
 
     @classmethod
-    def of(cls, plan: Plan, data_dir: str | None) -> "Material":
-        """Reads the data; `ValueError` if it is not that of the study."""
-        data = load(plan.options["source"], directory=data_dir or plan.options["data_dir"])
+    def of(cls, plan: Plan, directory: str | None) -> "Material":
+        """Read the data; `InvalidValue` if it is not that of the study."""
+        data = load(plan.source, directory=directory or plan.directory, **plan.columns)
         if fingerprint(data) != plan.data:
             raise InvalidValue(
                 f"{data.name} is not what it was when the study was made; get the same data again, or make another study."
@@ -112,9 +104,15 @@ class Material:
 
     @functools.cached_property
     def cases(self) -> Cases:
-        return self.data.cases(self.plan.options["missing"])
+        """All cases."""
+        return self.data.cases(self.plan.settings["missing"])
+
+    @functools.cached_property
+    def facts(self) -> Facts:
+        """Facts about the data for the recipe."""
+        return Facts.of_dataset(self.data, self.cases)
 
     def _parts(self, seed: int) -> tuple[Cases, Cases]:
         """Training and validation cases."""
-        split = divide(self.data, self.plan.options["split"], seed)
+        split = divide(self.data, self.plan.settings["split"], seed)
         return self.cases.take(split.train), self.cases.take(split.validation)

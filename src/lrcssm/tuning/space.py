@@ -1,20 +1,22 @@
-"""What a study varies: options of `lrcssm train`, each with the values that it may take."""
+"""The space of a study: options of model and training, each with the values that it may take."""
 
-import contextlib
 import dataclasses
-import io
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import tyro
-
 from ..errors import InvalidValue
-from ..runs import ModelOptions, TrainingOptions
+from ..models import ModelConfig
+from ..options import Option, convert, options_of
+from ..training import TrainingConfig
 
-_MODEL = tuple(field.name for field in dataclasses.fields(ModelOptions) if field.name != "cell_options")
-_TRAINING = tuple(field.name for field in dataclasses.fields(TrainingOptions))
-COMPILED_FOR = {*_MODEL, "batch"}
+OPTIONS = {"architecture": Option("architecture", str, None, "")} | {
+    option.name: option
+    for option in (*options_of(ModelConfig).values(), *options_of(TrainingConfig).values())
+    if option.name not in ("input_dim", "output_dim", "task", "cell_options", "signature", "seed")
+}
+"""Options that a study can vary."""
+COMPILED_FOR = {name for name in OPTIONS if name not in options_of(TrainingConfig)} | {"batch"}
 """The options whose other values are another program; all others are numbers that one program takes."""
 
 
@@ -24,7 +26,7 @@ class Axis:
 
     **Attributes:**
 
-    - `name`: of a field of `ModelOptions` or `TrainingOptions`.
+    - `name`: of a field of `ModelConfig` or `TrainingConfig`, or `architecture`.
     - `values`: to choose from; empty if there is a range.
     - `range`: the least and the largest value, between which all count alike on a logarithmic scale; or `None`.
     """
@@ -133,8 +135,8 @@ def _axis(word: str, grid: bool) -> Axis:
     name = name.removeprefix("--").replace("-", "_")
     if not equals or not text:
         raise InvalidValue(f"--vary got {word!r}; give name=value,value as in hidden_dim=32,64.")
-    if name not in (*_MODEL, *_TRAINING):
-        raise InvalidValue(f"--vary got {word!r}; give one of {', '.join((*_MODEL, *_TRAINING))}.")
+    if name not in OPTIONS:
+        raise InvalidValue(f"--vary got {word!r}; give one of {', '.join(OPTIONS)}.")
     low, dots, high = text.partition("..")
     if not dots:
         values = tuple(_value(name, one) for one in text.split(","))
@@ -151,12 +153,10 @@ def _axis(word: str, grid: bool) -> Axis:
 
 def _value(name: str, text: str) -> Any:
     """A value as the command line would read it."""
-    options = ModelOptions if name in _MODEL else TrainingOptions
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            return getattr(tyro.cli(options, args=[f"--{_option(name)}", text], console_outputs=False), name)
-    except SystemExit:
-        raise InvalidValue(f"--vary got {text!r} for {name}, which --{_option(name)} would not take.") from None
+        return convert(OPTIONS[name].kind, text)
+    except ValueError as error:
+        raise InvalidValue(f"--vary got {text!r} for {name}, which --{_option(name)} refuses: it {error}.") from None
 
 
 def _option(name: str) -> str:

@@ -12,8 +12,8 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from ..errors import InvalidValue
-from ..experiments.jobs import alone
-from ..runs.folder import Folder
+from ..locks import alone
+from ..training.folder import Folder
 from .plan import Plan
 from .space import Space
 from .storage import Place
@@ -89,7 +89,7 @@ class Study:
         """Lets wait what is not there yet, e.g. because whoever made the study was killed."""
         places = self.points()
         while len(self.trials()) < len(places):
-            with alone(Folder(self.folder)) as mine:
+            with alone(self.folder) as mine:
                 if not mine:
                     time.sleep(0.1)
                     continue

@@ -18,8 +18,8 @@ except ImportError as error:
         'To write ONNX takes packages that are not here; install them with pip install "lrcssm[export]".'
     ) from error
 
-from ..files import atomic
-from ..models import SequenceModel
+from ...files import atomic
+from ...models import SequenceModel
 from .lean import Unknown, lean_model
 from .programs import ExportError, Program, What, largest_difference, program
 from .real import without_complex

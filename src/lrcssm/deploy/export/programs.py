@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...engine import Sequential
 from ...errors import InvalidValue, LrcssmError
-from ..engine import Sequential
-from ..models import SequenceModel
-from ..models.plain import plain
-from ..models.step import start
+from ...models import SequenceModel
+from ...models.plain import plain
+from ...models.step import start
 
 What = Literal["sequence", "step"]
 

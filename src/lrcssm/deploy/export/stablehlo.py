@@ -8,8 +8,8 @@ from typing import Any
 import jax
 from jax import export
 
-from ..files import atomic
-from ..models import SequenceModel
+from ...files import atomic
+from ...models import SequenceModel
 from .programs import ExportError, Program, What, largest_difference, program
 
 TOLERANCE = 1e-5

@@ -1,0 +1,296 @@
+"""A trained model with everything that is needed to use it, in memory and in one file."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Cases, Dataset
+from ..engine import Auto, Solver
+from ..errors import FileError, InvalidType, InvalidValue
+from ..files import named_leaves, read_arrays, write_arrays
+from ..models import ModelConfig, SequenceModel, check_size
+
+from .metrics import log_softmax, predict
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """A trained model: what estimators, the command line, streams and exports hold, and a file keeps.
+
+    ```python
+    import jax, lrcssm, numpy as np
+    from lrcssm.data import Cases
+    from lrcssm.training import Trained
+
+    model = lrcssm.SequenceModel(lrcssm.ModelConfig(input_dim=1, output_dim=2), jax.random.key(0))
+    trained = Trained(model, classes=np.array(["down", "up"]))
+    print(trained.predict(Cases.of(np.zeros((3, 20, 1)))))
+    ```
+
+    **Attributes:**
+
+    - `model`: a `SequenceModel`.
+    - `classes`: labels of the classes in the order of the outputs; `None` for numbers.
+    - `channels`: names of the channels, if they have any.
+    - `missing`: policy for missing values, as for `Cases.of`.
+    - `unit`: time of one step in the unit of the data; `None` if training had no times.
+    - `provenance`: further facts as JSON holds them, e.g. the name of the data.
+    - `extra`: further arrays by name, e.g. the state of an optimiser.
+    """
+
+    model: SequenceModel
+    classes: np.ndarray | None = None
+    channels: tuple[str, ...] | None = None
+    missing: str = "error"
+    unit: float | None = None
+    provenance: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    extra: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """The task of the model, as for `ModelConfig`."""
+        return self.model.config.task
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Labels of the classes as text."""
+        return None if self.classes is None else tuple(str(label) for label in self.classes.tolist())
+
+    def outputs(self, cases: Cases | Dataset, *, batch: int = 64, solver: Solver = Auto()) -> Any:
+        """Logits or numbers, as `lrcssm.training.predict` returns them.
+
+        **Arguments:**
+
+        - `cases`: cases with the channels of training, or a data set that is brought into that form.
+        - `batch`: cases that are computed at once.
+        - `solver`: of the recurrences.
+        """
+        return predict(self.model, self.cases(cases) if isinstance(cases, Dataset) else cases, batch, solver)
+
+    def probabilities(self, cases: Cases | Dataset, **how: Any) -> Any:
+        """Probability of each class, `(cases, classes)`; for outputs of each step a list of `(time, classes)`. Arguments as for
+        `outputs`."""
+        if self.classes is None:
+            raise InvalidValue("The model predicts numbers, which have no probabilities; call outputs or predict.")
+        found = self.outputs(cases, **how)
+        if isinstance(found, list):
+            return [as_probabilities(one) for one in found]
+        return as_probabilities(found)
+
+    def predict(self, cases: Cases | Dataset, **how: Any) -> Any:
+        """The most probable class, or the numbers, of each case. Arguments as for `outputs`."""
+        found = self.outputs(cases, **how)
+        if self.classes is None:
+            return found
+        if isinstance(found, list):
+            return [self.classes[one.argmax(-1)] for one in found]
+        return self.classes[found.argmax(-1)]
+
+    def cases(self, data: Dataset, missing: str | None = None) -> Cases:
+        """Cases of a data set as the model takes them: channels and classes in the order of training, time in its unit.
+
+        **Arguments:**
+
+        - `data`: with or without targets.
+        - `missing`: policy for missing values; that of training if not given.
+        """
+        channels = data.series[0].shape[1]
+        if channels != self.model.config.input_dim:
+            raise InvalidValue(
+                f"{data.name} has {channels} channels, but the model was trained on {self.model.config.input_dim}; give "
+                "data with the same channels."
+            )
+        series, given = data.series, data.channel_names
+        order = None if given is None else self.order_of(given, f"The channels of {data.name} are")
+        if order is not None:
+            series = tuple(one[:, order] for one in series)
+        same = dataclasses.replace(
+            self._timed(data),
+            targets=self._targets(data),
+            classes=self.names,
+            series=series,
+            channel_names=self.channels,
+        )
+        return same.cases(missing or self.missing, self.unit)
+
+    def order_of(self, given: Sequence[str], subject: str, remedy: str = "") -> list[int] | None:
+        """Positions of the channels of training among some names; `None` if they are in their places, or have no names.
+
+        **Arguments:**
+
+        - `given`: names of all channels.
+        - `subject`, `remedy`: start and end of the sentence that refuses other names.
+        """
+        known = self.channels
+        if known is None or known == tuple(given):
+            return None
+        if set(known) != set(given) or len(set(given)) < len(given):
+            raise InvalidValue(
+                f"{subject} {', '.join(given)}, but the model was trained on {', '.join(known)}; give the same names, in any "
+                f"order{remedy}."
+            )
+        return [list(given).index(name) for name in known]
+
+    def _timed(self, data: Dataset) -> Dataset:
+        """The data with times if the model knows a unit of them, and without if it does not."""
+        if self.unit is None:
+            if data.times is not None:
+                raise InvalidValue(
+                    f"The steps of {data.name} take unequal times, but those of the training data took equal ones; bring the "
+                    "data to equal steps, or train on data like this."
+                )
+            return data
+        timed = data.with_times()
+        if timed.times is None:
+            raise InvalidValue(
+                f"{data.name} has no times, but the model was trained with them; add those of its steps."
+            )
+        return timed
+
+    def _targets(self, data: Dataset) -> Any:
+        names = self.names
+        if data.targets is None or names is None or data.classes is None:
+            return data.targets
+        if unknown := [name for name in data.classes if name not in names]:
+            raise InvalidValue(
+                f"{data.name} has the class {unknown[0]!r}, which the model does not know; its classes are {', '.join(names)}."
+            )
+        own = np.array([names.index(name) for name in data.classes])
+        return tuple(own[one] for one in data.targets) if isinstance(data.targets, tuple) else own[data.targets]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to one file, without pickle.
+
+        **Arguments:**
+
+        - `path`: a file that is there is replaced, at once or not at all.
+        """
+        labels = self.classes
+        header = {
+            "kind": "model",
+            "config": json.loads(self.model.config.to_json()),
+            "classes": None if labels is None else {"dtype": labels.dtype.str, "values": labels.tolist()},
+            "channels": self.channels,
+            "missing": self.missing,
+            "unit": self.unit,
+            "provenance": dict(self.provenance),
+        }
+        arrays = {f"model{name}": np.asarray(leaf) for name, leaf in named_leaves(self.model).items()}
+        write_arrays(path, header, arrays | {f"extra/{name}": array for name, array in self.extra.items()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Trained":
+        """Read a file that `save` wrote; a file that is something else raises `FileError`.
+
+        **Arguments:**
+
+        - `path`: the file.
+        """
+        header, arrays = read_arrays(path, kind="model")
+        own, extra = {}, {}
+        for name, array in arrays.items():
+            if not name.startswith(("model", "extra/")):
+                raise FileError(f"{path} holds an array {name!r}, which is neither of the model nor extra.")
+            place = own if name.startswith("model") else extra
+            place[name.removeprefix("model").removeprefix("extra/")] = array
+        try:
+            config = ModelConfig.from_json(json.dumps(header["config"]))
+            check_size(config, {name: array.shape for name, array in own.items()})
+            return cls(_filled(path, config, own), extra=extra, **_described(header))
+        except FileError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+            raise FileError(f"{path} does not describe a model: {error}") from error
+
+
+def save(path: str | os.PathLike[str], trained: Any) -> None:
+    """Write a trained model to one file.
+
+    ```python
+    import jax, lrcssm, tempfile, pathlib
+
+    model = lrcssm.SequenceModel(lrcssm.ModelConfig(input_dim=2, output_dim=2, hidden_dim=8), jax.random.key(0))
+    path = pathlib.Path(tempfile.mkdtemp()) / "model.lrcssm"
+    lrcssm.save(path, model)
+    same = lrcssm.load(path).model
+    ```
+
+    **Arguments:**
+
+    - `path`: a file that is there is replaced, at once or not at all.
+    - `trained`: a `Trained`, or a model alone.
+    """
+    if not isinstance(trained, Trained | SequenceModel):
+        raise InvalidType(
+            f"save got a {type(trained).__name__}; give a Trained or a SequenceModel. An estimator has a method save."
+        )
+    (trained if isinstance(trained, Trained) else Trained(trained)).save(path)
+
+
+def load(path: str | os.PathLike[str]) -> Trained:
+    """Read a trained model from a file of `save`, of an estimator, or of `lrcssm train`.
+
+    **Arguments:**
+
+    - `path`: the file, or the folder of a run.
+
+    **Returns:**
+
+    A `Trained`, its parameters in the dtype that they had.
+    """
+    target = pathlib.Path(path)
+    return Trained.load(target / "model.lrcssm" if target.is_dir() else target)
+
+
+def as_probabilities(logits: Any) -> np.ndarray:
+    """Probabilities of classes from logits, in double precision."""
+    return np.exp(log_softmax(np.asarray(logits, np.float64)))
+
+
+def _described(header: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a `Trained` that a header holds, checked."""
+    labels, channels, unit = header["classes"], header["channels"], header["unit"]
+    if header["missing"] not in ("error", "mask", "fill") or not isinstance(header["provenance"], dict):
+        raise ValueError("its missing-value policy or its provenance is not known")
+    if unit is not None and not (isinstance(unit, int | float) and 0 < unit < float("inf")):
+        raise ValueError(f"its unit of time is {unit!r}")
+    if channels is not None and (
+        len(channels) != header["config"]["input_dim"] or not all(isinstance(c, str) for c in channels)
+    ):
+        raise ValueError("its channels are not those of its configuration")
+    classes = None
+    if labels is not None:
+        classes = np.array(labels["values"], np.dtype(labels["dtype"]))
+        if classes.shape != (header["config"]["output_dim"],):
+            raise ValueError("its classes are not those of its configuration")
+    return {
+        "classes": classes, "channels": None if channels is None else tuple(channels), "missing": header["missing"],
+        "unit": unit, "provenance": header["provenance"],
+    }  # fmt: skip
+
+
+def _filled(path: Any, config: ModelConfig, arrays: dict[str, np.ndarray]) -> SequenceModel:
+    """The model of a configuration with the arrays of a file."""
+    skeleton = eqx.filter_eval_shape(SequenceModel, config, jax.random.key(0))
+    wanted = named_leaves(skeleton)
+    if set(wanted) != set(arrays):
+        odd = sorted(set(wanted) ^ set(arrays))[0]
+        raise FileError(f"{path} does not hold the arrays of its own configuration ({odd} is missing or too much).")
+    for name, array in arrays.items():
+        if array.shape != wanted[name].shape:
+            raise FileError(f"{path} holds {name} of shape {array.shape} where {wanted[name].shape} is expected.")
+    double = any(array.dtype in (np.float64, np.complex128) for array in arrays.values())
+    if double and not jax.config.read("jax_enable_x64"):
+        raise FileError(
+            f'{path} holds a model in double precision; call jax.config.update("jax_enable_x64", True) before loading it.'
+        )
+    leaves, tree = jax.tree_util.tree_flatten_with_path(skeleton)
+    return jax.tree.unflatten(tree, [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves])
