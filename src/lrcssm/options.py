@@ -12,6 +12,7 @@ import re
 import textwrap
 import types
 import typing
+from collections.abc import Iterable
 from typing import Any, Literal
 
 
@@ -85,7 +86,7 @@ def _docstrings(kind: Any) -> dict[str, str]:
     return found
 
 
-def as_arguments(options: typing.Iterable[Option]) -> str:
+def as_arguments(options: Iterable[Option]) -> str:
     """The **Arguments** section of a docstring."""
     return "**Arguments:**\n\n" + "\n".join(f"- `{option.name}`: {option.text}" for option in options)
 

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 from optuna.trial import TrialState
-from studies import NINE, SHORT, SMALL, made, options, states, words
-from test_runs import wave_file
+from studies import NINE, SHORT, SMALL, made, options, states, wave_file, words
 
 from lrcssm import cli
-from lrcssm.runs import ModelOptions, TrainingOptions, train as train_module
+from lrcssm.cli import train as train_module
+from lrcssm.cli.options import ModelOptions, TrainingOptions
 from lrcssm.tuning import study as study_module, worker
 from lrcssm.tuning.claims import claim
 from lrcssm.tuning.run import Run
@@ -37,8 +37,8 @@ def test_the_paper_s_grid():
 
 def test_options_hold_and_vary():
     space = make_space("paper", ("clip=0.1,1", "state_dim=8,9"), ("hidden_dim", "num_blocks"))
-    assert len(space.points()) == 12 and set(space.points()[0]) == {"state", "learning_rate", "clip"}
-    assert {point["state"] for point in space.points()} == {8, 9}
+    assert len(space.points()) == 12 and set(space.points()[0]) == {"state_dim", "learning_rate", "clip"}
+    assert {point["state_dim"] for point in space.points()} == {8, 9}
     space = make_space("search", ("learning-rate=1e-4..1e-2", "include_time=yes,no"), ())
     assert {axis.name: axis.range for axis in space.axes}["learning_rate"] == (1e-4, 1e-2)
     assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
@@ -52,27 +52,30 @@ def test_options_hold_and_vary():
         ("waves.csv", "--study"),
         ("nothing.csv --study s", "'nothing.csv': it does not exist"),
         ("waves.csv --study a/b", "A study cannot be called 'a/b'"),
-        ("waves.csv --study s --space grid", "'search', 'paper'"),
+        ("waves.csv --study s --space grid", "give search or paper"),
         ("waves.csv --study s --seeds", "--seeds got no value"),
         ("waves.csv --study s --seeds 1 1", "give each seed once"),
         ("waves.csv --study s --trials 0", "--trials got 0"),
-        ("waves.csv --study s --space paper --trials 9", "whose grid has as many points as it has"),
+        ("waves.csv --study s --space paper --trials 9", "a grid with a fixed number of points"),
         ("waves.csv --study s --timeout 0", "--timeout got 0"),
-        ("waves.csv --study s --vary wdith=3", "--vary got 'wdith=3'; give one of architecture, cell, width"),
+        (
+            "waves.csv --study s --vary wdith=3",
+            "vary got 'wdith=3', which is not an option; give one of architecture, cell, hidden_dim",
+        ),
         ("waves.csv --study s --vary width", "give name=value,value"),
-        ("waves.csv --study s --vary hidden_dim=3,x", "--vary got 'x' for width"),
+        ("waves.csv --study s --vary hidden_dim=3,x", "vary: hidden_dim got 'x'; give a whole number"),
         ("waves.csv --study s --vary hidden_dim=3,3", "give each value once"),
-        ("waves.csv --study s --vary hidden_dim=3..9", "a range is for a search and for numbers with a point"),
-        ("waves.csv --study s --vary clip=1..0.1", "a range goes from one positive number to a larger one"),
-        ("waves.csv --study s --space paper --vary clip=0.1..1", "a range is for a search"),
-        ("waves.csv --study s --vary hidden_dim=3 --hidden-dim 4", "but --hidden-dim holds it"),
+        ("waves.csv --study s --vary hidden_dim=3..9", "only a search varies ranges, and only of real numbers"),
+        ("waves.csv --study s --vary clip=1..0.1", "give a range from a positive number to a larger one"),
+        ("waves.csv --study s --space paper --vary clip=0.1..1", "only a search varies ranges"),
+        ("waves.csv --study s --vary hidden_dim=3 --hidden-dim 4", "but hidden_dim has a fixed value"),
         ("waves.csv --study s --vary cell=LRC,ABC", "give one of LRC"),
-        ("waves.csv --study s --preset best", "--preset got 'best'"),
+        ("waves.csv --study s --preset best", "The preset 'best' is not known"),
         ("waves.csv --study s --split paper --hidden-dim 16 --steps 0", "give a whole number of at least 1"),
-        ("waves.csv --study s --storage sqlite:///s.db", "SQLite fails as soon as several workers write"),
-        ("waves.csv --study s --storage .", "which is a folder"),
+        ("waves.csv --study s --storage sqlite:///s.db", "is SQLite, which fails when several workers write"),
+        ("waves.csv --study s --storage .", "The storage . is a folder"),
         ("waves.csv --study s --storage waves.csv", "waves.csv is not a journal of Optuna"),
-        ("waves.csv --study s --storage nosuch://me:secret@x/y", "--storage got 'nosuch://x/y', which cannot be used"),
+        ("waves.csv --study s --storage nosuch://me:secret@x/y", "The storage 'nosuch://x/y' cannot be used"),
         ("waves.csv --study s --storage grpc://here", "give grpc://host:port"),
     ],
 )
@@ -87,7 +90,7 @@ def test_mistakes_about_studies(capsys, monkeypatch, instant):
     monkeypatch.setitem(sys.modules, "optuna_dashboard", type(sys)("optuna_dashboard"))
     for command in ("worker", "show", "dashboard"):
         assert cli.main(["tune", command, "none"]) == 2
-        assert "There is no study in runs/tune/none.journal; lrcssm tune start" in capsys.readouterr().err
+        assert "There is no study in runs/tune/none.journal; make it with lrcssm tune start" in capsys.readouterr().err
     assert not pathlib.Path("runs").exists()
     start = options()
     assert cli.main(words(start)) == 0
@@ -97,10 +100,10 @@ def test_mistakes_about_studies(capsys, monkeypatch, instant):
     assert "its learning_rate is [0.001, 0.01], not [0.001, 0.1]" in capsys.readouterr().err
     (pathlib.Path("database")).write_bytes(b"SQLite format 3\0....")
     assert cli.main([*words(start), "--storage", "database"]) == 2
-    assert "SQLite fails" in capsys.readouterr().err
+    assert "is SQLite, which fails" in capsys.readouterr().err
     wave_file(pathlib.Path(), channels=2)
     assert cli.main(["tune", "worker", "s"]) == 2
-    assert "is not what it was when the study was made" in capsys.readouterr().err
+    assert "has changed since the study was made" in capsys.readouterr().err
     assert cli.main(["tune", "dashboard", "s", "--port", "0"]) == 2
 
 
@@ -148,7 +151,7 @@ def test_a_grid_from_start_to_end(capsys):
         trained = []
         patch.setattr(train_module, "_finish", lambda *args: trained.append(args[4]))
         assert cli.main([*shlex.split(found["command"])[1:], "--quiet"]) == 0
-    assert trained[0].score == values[best] == max(-look.scores["log_loss"] for look in trained[0].history)
+    assert trained[0].score == values[best] == max(-one.scores["log_loss"] for one in trained[0].history)
 
     capsys.readouterr()
     before = pathlib.Path("runs/tune/s.journal").read_bytes()
@@ -157,7 +160,12 @@ def test_a_grid_from_start_to_end(capsys):
     assert pathlib.Path("runs/tune/s.journal").read_bytes().startswith(before)
     assert cli.main(["tune", "show", "s"]) == 0
     out = capsys.readouterr().out
-    assert "the best of 2 trials" in out and "2 complete." in out and found["command"] in out.splitlines()
+    assert (
+        "s: 2 trials on" in out
+        and "To train the best trial:" in out
+        and "2 complete." in out
+        and found["command"] in out.splitlines()
+    )
 
 
 def test_a_search_has_its_trials_and_gives_bad_ones_up(capsys, monkeypatch):
@@ -199,7 +207,7 @@ def test_seeds(instant, monkeypatch):
 
 
 def test_reports_are_means_over_the_seeds(monkeypatch):
-    """Of the second seed a look tells the mean of the first seed's result and its own score."""
+    """An evaluation of the second seed reports the mean of the first seed's result and its own score."""
     start = options(space="search", vary=("learning_rate=1e-3..1e-2",), trials=1, seeds=(0, 1),
                     training=TrainingOptions(**SHORT, weight_decay=0.01))  # fmt: skip
     study, material = made(start)
@@ -216,7 +224,7 @@ def test_reports_are_means_over_the_seeds(monkeypatch):
 
 
 def test_what_fails_is_told_and_does_not_stop_the_rest(instant, monkeypatch, capsys):
-    def score(run, material, solver, look, tick):
+    def score(run, material, solver, report, tick):
         if run.training.learning_rate == 1e-3:
             raise FloatingPointError("Training failed.")
         return float("nan") if run.training.learning_rate == 1e-2 else 0.5
@@ -240,7 +248,9 @@ def test_timeout_begins_no_other(instant, monkeypatch):
 
 
 def test_a_worker_stays_with_a_program(instant):
-    study, material = made(options(model=ModelOptions(**SMALL | {"hidden_dim": None}), vary=("hidden_dim=4,8", *NINE[:1])))
+    study, material = made(
+        options(model=ModelOptions(**SMALL | {"hidden_dim": None}), vary=("hidden_dim=4,8", *NINE[:1]))
+    )
     shift, order = Shift(study, material, None, []), study.trials()
     assert [study.settings(one)["hidden_dim"] for one in shift.in_turn(list(order.values()))] == [4, 4, 4, 8, 8, 8]
     with claim(study, order[0], None):  # another has begun with the first

@@ -11,7 +11,7 @@ import pytest
 from optuna.trial import TrialState
 from studies import NINE, SHORT, SMALL, again, made, options, states, until, words
 
-from lrcssm.runs import TrainingOptions
+from lrcssm.cli.options import TrainingOptions
 from lrcssm.tuning import worker
 from lrcssm.tuning.plan import Material
 from lrcssm.tuning.space import make_space

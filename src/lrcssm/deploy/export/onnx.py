@@ -10,6 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...errors import MissingExtra
+
 try:
     import onnx  # pyright: ignore[reportMissingImports]
     import onnxruntime  # pyright: ignore[reportMissingImports]
