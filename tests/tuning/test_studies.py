@@ -9,13 +9,14 @@ import sys
 
 import pytest
 from optuna.trial import TrialState
-from studies import NINE, SHORT, SMALL, made, options, states, wave_file, words
+from studies import NINE, SHORT, SMALL, again, made, options, states, wave_file, words
 
 from lrcssm import cli
 from lrcssm.cli import train as train_module
 from lrcssm.cli.options import ModelOptions, TrainingOptions
 from lrcssm.tuning import study as study_module, worker
 from lrcssm.tuning.claims import claim
+from lrcssm.tuning.plan import Material
 from lrcssm.tuning.run import Run
 from lrcssm.tuning.space import COMPILED_FOR, Space, make_space, program
 from lrcssm.tuning.study import finished_well, unfinished
@@ -191,6 +192,44 @@ def test_a_search_has_its_trials_and_gives_bad_ones_up(capsys, monkeypatch):
     assert cli.main(["tune", "show", "s"]) == 0
     out = capsys.readouterr().out
     assert "3 waiting" in out and "given up early" in out
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence", "which", "best"),
+    [
+        (
+            (0.5, 0.5, 0.5),
+            "all complete trials score 0.5, so none is better",
+            "first of 3 trials with equal scores",
+            [0, 1, 2],
+        ),
+        ((0.2, 0.5, 0.5), "the best are trials 1, 2 with 0.5", "first of 2 trials with equal scores", [1, 2]),
+        ((0.2, 0.5, 0.1), "the best is trial 1 with 0.5", "best trial", [1]),
+    ],
+)
+def test_equal_trials_are_not_called_best(values, sentence, which, best, instant, monkeypatch, capsys):
+    rates = (1e-3, 1e-2, 1e-1)
+    monkeypatch.setattr(Run, "score", lambda run, *_: dict(zip(rates, values, strict=True))[run.training.learning_rate])
+    assert cli.main(words(options(vary=("learning_rate=1e-3,1e-2,1e-1",)))) == 0
+    out, err = capsys.readouterr()
+    assert sentence in err
+    assert f"To train the {which}:" in out and f"--learning-rate {rates[best[0]]}" in out
+    assert cli.main(["tune", "show", "s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["best"] == best
+
+
+def test_columns(here, instant, capsys):
+    """Columns are named as for `lrcssm train`, are kept in the study, and are part of the command that trains the best."""
+    wave_file(here, channels=2, names=("who", "when", "kind"))
+    columns = ["--case", "who", "--time", "when", "--target", "kind", "--ignore", "c1"]
+    assert cli.main([*words(options()), *columns]) == 0
+    assert " ".join(columns) in capsys.readouterr().out
+    study = again()
+    assert study.plan.columns == {"case": "who", "time": "when", "target": "kind", "ignore": ["c1"]}
+    data = Material.of(study.plan, None).data
+    assert data.channel_names == ("c0",) and data.classes == ("fast", "slow") and len(data) == 12
+    assert cli.main([*words(options()), *columns[:-1], "c0"]) == 2
+    assert "There is a study 's' with other options" in capsys.readouterr().err
 
 
 def test_seeds(instant, monkeypatch):
