@@ -8,8 +8,8 @@ import pytest
 from cases import distance
 from test_cde import accuracy_after
 
-from lrcssm import ModelConfig, SequenceModel, Sequential
-from lrcssm.models import ModelState, trainable
+from lrcssm import ModelConfig, SequenceModel
+from lrcssm.models import Context, ModelState, trainable
 from lrcssm.models.time import LAYERS, attention
 
 INPUTS = np.random.default_rng(0).normal(size=(9, 2, 3))
@@ -32,7 +32,7 @@ def make(**options):
 
 @eqx.filter_jit
 def run(layer, inputs, mask=None, key=None):
-    return layer(inputs, state=None, dt=None, mask=mask, key=key, solver=Sequential(), throw=True).outputs
+    return layer(inputs, None, Context(None, mask, key)).outputs
 
 
 def norm(x, parameters):

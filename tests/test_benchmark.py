@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lrcssm import DEER
-from lrcssm.benchmark import EngineBenchmark, ModelsBenchmark, engine, table, timing
+from lrcssm_paper.benchmark import EngineBenchmark, ModelsBenchmark, engine, table, timing
 
 TINY = {"lengths": (4,), "states": (3,), "inputs": 2, "batch": 2, "rounds": 2}
 

@@ -13,8 +13,8 @@ import pytest
 from jax import lax
 
 from lrcssm import DEER, cells as library, cli
-from lrcssm.benchmark import CellsBenchmark, cells, layer
 from lrcssm.cells.base import parameter_count
+from lrcssm_paper.benchmark import CellsBenchmark, cells, layer
 
 TINY: dict[str, Any] = {"length": 4, "states": 3, "inputs": 2, "batch": 2, "rounds": 2}
 ROW = {

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from lrcssm import cli
-from lrcssm.benchmark import ModelsBenchmark, ScalingBenchmark, models, step
 from lrcssm.models import ARCHITECTURES
+from lrcssm_paper.benchmark import ModelsBenchmark, ScalingBenchmark, models, step
 
 pytestmark = pytest.mark.usefixtures("defaults")
 SIZES = "--hidden-dim 5 --state-dim 4 --num-blocks 1 --batch 2 --channels 2 --classes 2 --rounds 2"
@@ -56,7 +56,9 @@ def test_scaling(capsys, tmp_path, monkeypatch):
 def test_what_would_take_too_long_is_not_compiled(monkeypatch):
     monkeypatch.setattr(models, "_PROBE", 4)
     monkeypatch.setattr(models, "compiled_in", lambda given: pytest.fail("it was compiled"))
-    options = ModelsBenchmark(architectures=("lrcssm",), length=8, hidden_dim=5, state_dim=4, num_blocks=1, rounds=1, limit=1e-9)
+    options = ModelsBenchmark(
+        architectures=("lrcssm",), length=8, hidden_dim=5, state_dim=4, num_blocks=1, rounds=1, limit=1e-9
+    )
     (row,) = models.measure(options)["rows"]
     assert row["note"].startswith("not measured, at least") and row["step"] is None
 
@@ -105,7 +107,13 @@ def test_a_picture_of_another_kind(capsys):
 def test_published_sizes(capsys):
     options = ModelsBenchmark(published="EthanolConcentration")
     config = models.configuration("s5", options)
-    assert (config.hidden_dim, config.state_dim, config.num_blocks, config.input_dim, config.output_dim) == (16, 16, 6, 3, 4)
+    assert (config.hidden_dim, config.state_dim, config.num_blocks, config.input_dim, config.output_dim) == (
+        16,
+        16,
+        6,
+        3,
+        4,
+    )
     assert models._batch("s5", options) == 32 and models._batch("lrcssm", options) == 4
     assert cli.main(["benchmark", "models", "--published", "SCP3"]) != 0
     assert "--published got 'SCP3'; give one of Heartbeat, " in capsys.readouterr().err

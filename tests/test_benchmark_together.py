@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lrcssm import cli
-from lrcssm.benchmark import TogetherBenchmark, together
+from lrcssm_paper.benchmark import TogetherBenchmark, together
 
 pytestmark = pytest.mark.usefixtures("defaults")
 
@@ -13,7 +13,9 @@ pytestmark = pytest.mark.usefixtures("defaults")
 @pytest.mark.slow
 def test_together(capsys, tmp_path, monkeypatch):
     _, batch, channels, fields = together.SIZES["digits-small"]
-    monkeypatch.setitem(together.SIZES, "digits-small", (16, batch, channels, fields | {"hidden_dim": 2, "state_dim": 2}))
+    monkeypatch.setitem(
+        together.SIZES, "digits-small", (16, batch, channels, fields | {"hidden_dim": 2, "state_dim": 2})
+    )
     path = tmp_path / "record.json"
     words = ["--sizes", "digits-s", "--runs", "2", "--steps", "1", "--rounds", "2", "--json", str(path)]
     assert cli.main(["benchmark", "together", *words]) == 0

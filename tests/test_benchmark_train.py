@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lrcssm import SequenceModel, cli
-from lrcssm.benchmark import TrainBenchmark, step, train
 from lrcssm.training.step import train_step
+from lrcssm_paper.benchmark import TrainBenchmark, step, train
 
 TINY = train.Configuration(length=6, channels=3, classes=2, hidden_dim=5, state_dim=4, num_blocks=1)
 EQUAL = TINY._replace(state_dim=5, num_blocks=2)

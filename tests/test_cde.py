@@ -13,9 +13,9 @@ from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicHermiteSpline
 from test_signature import log_signature
 
-from lrcssm import ModelConfig, SequenceModel, Sequential
+from lrcssm import ModelConfig, SequenceModel
 from lrcssm.data import Cases
-from lrcssm.models import trainable
+from lrcssm.models import Context, trainable
 from lrcssm.models.time import LAYERS, Outcome, TimeLayer
 from lrcssm.training import TrainingConfig, evaluate, fit
 
@@ -36,7 +36,7 @@ def make(name, **changes):
 
 @eqx.filter_jit
 def run(layer, inputs, dt=None, mask=None):
-    return layer(inputs, state=None, dt=dt, mask=mask, key=None, solver=Sequential(), throw=False).outputs
+    return layer(inputs, None, Context(dt, mask, throw=False)).outputs
 
 
 def network(layer, h):
@@ -226,7 +226,7 @@ class EachStep(TimeLayer):
 
     size: int = eqx.field(static=True)
 
-    def __call__(self, inputs, *, state, dt, mask, key, solver, throw):
+    def __call__(self, inputs, state, context):
         return Outcome(inputs, None, None)
 
 

@@ -10,7 +10,7 @@ import pytest
 from cases import distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, SolveError
-from lrcssm.models import chunks, recompute, trainable
+from lrcssm.models import make_plan, plan, trainable
 from lrcssm.training import TrainingConfig, make_mesh
 
 SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 6, "state_dim": 4, "num_blocks": 2, "cell": "GRU"}
@@ -18,10 +18,10 @@ VARIANTS = {
     "mean": {},
     "released": {"layout": "released", "mixer": "mlp", "pool": "logits", "cell": "LRC"},
     "mean-max-std, differences, dropout": {"pool": "mean-max-std", "differences": True, "dropout": 0.5},
-    "last, patches, time": {"pool": "last", "patch": 2, "time": True},
+    "last, patches, time": {"pool": "last", "patch": 2, "include_time": True},
     "attention": {"pool": "attention", "layout": "post-norm"},
     "per step": {"task": "per-step", "cell": "LSTM"},
-    "Mamba": {"cell": "Mamba", "final_norm": True, "pool": "mean"},
+    "Mamba": {"cell": "Mamba", "layout": "pre-norm", "final_norm": True, "pool": "mean"},
     "S6, regression": {"cell": "S6", "task": "regress"},
 }
 QUICK = ("mean",)
@@ -68,17 +68,18 @@ def test_from_a_state_and_with_newton():
 def test_when(monkeypatch):
     def chosen(length, chunk="auto", training=False, **fields):
         model = SequenceModel(ModelConfig(**(SMALL | fields)), jax.random.key(0))
-        return chunks.choose_chunk(model, jnp.zeros((length, 2, 3)), chunk, training)
+        return make_plan(model, jnp.zeros((length, 2, 3)), chunk=chunk, training=training).chunk
 
     assert chosen(100) is None and chosen(100, 10) == 10 and chosen(100, 100) is None and chosen(100, None) is None
-    monkeypatch.setattr(chunks, "LONG", 1000)
-    monkeypatch.setattr(chunks, "chunk_length", lambda length, each, size: 17)
+    monkeypatch.setattr(plan, "LONG", 1000)
+    monkeypatch.setattr(plan, "chunk_length", lambda length, each, size: 17)
     assert chosen(100) == 17 and chosen(100, bidirectional=True) is None
-    assert chosen(100, norm="batch") == 17 and chosen(100, norm="batch", training=True) is None
+    batch = {"norm": "batch", "layout": "pre-norm"}
+    assert chosen(100, **batch) == 17 and chosen(100, **batch, training=True) is None
     assert chosen(100, cell="Hyena") is None
     for fields, training, reason in (
         ({"bidirectional": True}, False, "but it is bidirectional; give chunk=None"),
-        ({"norm": "batch"}, True, "normalises over all steps of a batch"),
+        (batch, True, "normalises over all steps of a batch"),
         ({"cell": "Hyena"}, False, "convolves a sequence as a whole"),
     ):
         with pytest.raises(ValueError, match=reason):
@@ -91,9 +92,11 @@ def test_when(monkeypatch):
 @pytest.mark.parametrize("kind", ["bidirectional", "norm", "Hyena", "sharded"])
 def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch, kind):
     """The blocks of a very long input keep nothing inside them but states, or nothing at all, and nothing else changes."""
-    fields = {"bidirectional": {"bidirectional": True}, "norm": {"norm": "batch"}, "Hyena": {"cell": "Hyena"}}.get(
-        kind, {}
-    )
+    fields = {
+        "bidirectional": {"bidirectional": True},
+        "norm": {"norm": "batch", "layout": "pre-norm"},
+        "Hyena": {"cell": "Hyena"},
+    }.get(kind, {})
     model = SequenceModel(ModelConfig(**(SMALL | fields | {"num_blocks": 4, "dropout": 0.3})), jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (3000, 2, 3), jnp.float64)
     solver = Sharded(make_mesh(1, 2)) if kind == "sharded" else Sequential()
@@ -103,8 +106,8 @@ def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch, kind):
         return jnp.sum(outputs**2), [left.norm for left in passed]
 
     def measured(long, kept):
-        monkeypatch.setattr(recompute, "VERY_LONG", long)
-        monkeypatch.setattr(recompute, "KEPT", kept)
+        monkeypatch.setattr(plan, "VERY_LONG", long)
+        monkeypatch.setattr(plan, "KEPT", kept)
         step = eqx.filter_jit(eqx.filter_value_and_grad(lambda *given: total(*given), has_aux=True))
         return step(model, inputs), step.lower(model, inputs).compile().compiled.memory_analysis().temp_size_in_bytes
 
@@ -118,8 +121,8 @@ def test_what_cannot_be_in_chunks_is_computed_again(monkeypatch, kind):
 
 def test_blocks_that_differ_are_not_a_loop():
     make = lambda **fields: SequenceModel(ModelConfig(**(SMALL | fields)), jax.random.key(0)).blocks
-    assert recompute.alike(make(), 6) and recompute.alike(make(state_dim=6, layout="bare"), 6)
-    assert not recompute.alike(make(layout="bare"), 6) and not recompute.alike((*make(), *make(state_dim=5)), 6)
+    assert plan.alike(make(), 6) and plan.alike(make(state_dim=6, layout="bare"), 6)
+    assert not plan.alike(make(layout="bare"), 6) and not plan.alike((*make(), *make(state_dim=5)), 6)
 
 
 @pytest.mark.slow

@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 from cases import distance, normal
 
-from lrcssm import ModelConfig, SequenceModel, Sequential
-from lrcssm.models import ModelState
+from lrcssm import ModelConfig, SequenceModel
+from lrcssm.models import Context, ModelState
 from lrcssm.models.time import Hyena, Recurrent, S4DConvolution
 from lrcssm.models.time.convolution import ShortConvolution, fft_convolution, pack
 
-CALL: dict[str, Any] = {"state": None, "dt": None, "mask": None, "key": None, "solver": Sequential(), "throw": True}
 GAPS = np.random.default_rng(1).random((17, 2)) < 0.6
 
 
 @eqx.filter_jit
-def run(layer, inputs, **call):
-    return layer(inputs, **(CALL | call)).outputs
+def run(layer, inputs, state=None, **context):
+    return layer(inputs, state, Context(**context)).outputs
 
 
 def convolve(x, kernel):
@@ -77,9 +76,9 @@ def test_packing_is_as_if_masked_steps_were_not_there():
 
     @jax.jit
     def convolved(x, mask, before):
-        inputs, dt, valid, restore = pack(x, x[..., 0], mask)
-        outputs, after = layer(inputs, before, valid)
-        return inputs, dt, valid, restore(outputs), after
+        inputs, context, restore = pack(x, Context(x[..., 0], mask))
+        outputs, after = layer(inputs, before, context.mask)
+        return inputs, context.dt, context.mask, restore(outputs), after
 
     before, parts = jnp.zeros((mask.shape[1], 3, 3)), []
     for piece in (slice(0, 8), slice(8, 16)):
@@ -103,7 +102,7 @@ def test_packing_has_the_gradient_of_indexing():
     cotangent = normal(np.random.default_rng(1), (17, 2, 3), jnp.float64)
 
     def shifted(x):
-        inputs, _, _, restore = pack(x, None, mask)
+        inputs, _, restore = pack(x, Context(mask=mask))
         return restore(inputs**2 * cotangent)
 
     places = np.where(GAPS, np.cumsum(GAPS, 0) - 1, 0)
@@ -181,7 +180,7 @@ def test_gradients(name):
     @functools.partial(jax.value_and_grad, argnums=(0, 1))
     def value(learned, inputs):
         inputs = jnp.where(mask[..., None], inputs, jnp.nan)
-        outputs = eqx.combine(learned, rest)(inputs, **(CALL | {"mask": mask})).outputs
+        outputs = run(eqx.combine(learned, rest), inputs, mask=mask)
         return jnp.sum(jnp.where(mask[..., None], outputs * cotangent, 0))
 
     point = learned, inputs
@@ -199,7 +198,14 @@ def test_gradients(name):
 def test_padding_changes_nothing(name, bidirectional):
     """Not one bit of outputs and gradients; and a padded sequence gives what it gives alone."""
     config = ModelConfig(
-        input_dim=3, output_dim=2, hidden_dim=4, state_dim=4, num_blocks=2, cell=name, bidirectional=bidirectional, encoder="linear"
+        input_dim=3,
+        output_dim=2,
+        hidden_dim=4,
+        state_dim=4,
+        num_blocks=2,
+        cell=name,
+        bidirectional=bidirectional,
+        encoder="linear",
     )
     model = SequenceModel(config, jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (20, 2, 3), jnp.float64)
@@ -231,6 +237,8 @@ def test_mistakes_are_explained():
         run(make_hyena(), inputs, dt=jnp.ones(5))
     with pytest.raises(ValueError, match=r"S4DConvolution got dt of shape \(5,\), but"):
         run(make_s4d(), inputs, dt=jnp.ones(5))
-    config = ModelConfig(input_dim=3, output_dim=2, hidden_dim=3, state_dim=5, num_blocks=1, cell="Hyena", encoder="linear")
+    config = ModelConfig(
+        input_dim=3, output_dim=2, hidden_dim=3, state_dim=5, num_blocks=1, cell="Hyena", encoder="linear"
+    )
     with pytest.raises(ValueError, match="it convolves a sequence as a whole, so a sequence cannot be given"):
         SequenceModel(config, jax.random.key(0))(inputs, state=ModelState((None,), None, None))

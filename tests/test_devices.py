@@ -15,13 +15,12 @@ import pytest
 from cases import CELLS, CORE, FAMILY, Case, distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, Status, cells, solve
-from lrcssm.data import Cases
+from lrcssm.cli.devices import DeviceOptions, open_mesh
+from lrcssm.data import Batch, Cases
 from lrcssm.models import trainable
-from lrcssm.runs import DeviceOptions
-from lrcssm.runs.devices import open_mesh
-from lrcssm.runs.folder import RunError
 from lrcssm.training import TrainingConfig, fit, make_mesh
-from lrcssm.training.devices import divisible, spread
+from lrcssm.training.devices import batch_shares, spread
+from lrcssm.training.folder import RunError
 
 LOCAL = {"Sequential": Sequential(), "DEER": DEER()}
 
@@ -174,10 +173,10 @@ def test_a_mesh_of_the_users_own_axes():
     for shape, names, parts in (((2,), ("sequence",), (3, 3, 2)), ((2, 1), ("rows", "time"), (6, 3, 2))):
         mesh = jax.make_mesh(shape, names)
         solver = Sharded(mesh, sequence=names[-1], batch="rows")
-        assert divisible(3, solver) == (4 if "rows" in names else 3)
-        placed = spread((inputs, None, None, targets), solver)
-        assert placed[0].addressable_shards[0].data.shape == parts and placed[1] is None
-        assert placed[3].addressable_shards[0].data.shape == (3,)
+        assert batch_shares(solver) == (2 if "rows" in names else 1)
+        placed = spread(Batch(inputs, None, None, targets, np.ones(3)), solver)
+        assert placed.inputs.addressable_shards[0].data.shape == parts and placed.mask is None
+        assert placed.targets.addressable_shards[0].data.shape == (3,)
 
 
 def test_mistakes():
@@ -246,7 +245,7 @@ def test_eight_devices_fifty_steps(fields):
 
 def start(folder, *more, port, process, processes=2, slurm=False):
     command = [
-        sys.executable, "-m", "lrcssm", "train", "digits", "--patch", "8", "--hidden-dim", "8", "--state", "8", "--num-blocks", "1",
+        sys.executable, "-m", "lrcssm", "train", "digits", "--patch", "8", "--hidden-dim", "8", "--state-dim", "8", "--num-blocks", "1",
         "--batch", "8", "--check-every", "5", "--out", str(folder), *more,
     ]  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}

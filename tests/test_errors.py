@@ -125,7 +125,9 @@ def test_nan_in_the_guess(solver):
 @pytest.mark.usefixtures("defaults")
 def test_why_training_failed():
     """Weights that the optimiser made NaN are not the data's fault; data that hold NaN are."""
-    model = SequenceModel(ModelConfig(input_dim=1, output_dim=2, hidden_dim=4, state_dim=3, num_blocks=1), jax.random.key(0))
+    model = SequenceModel(
+        ModelConfig(input_dim=1, output_dim=2, hidden_dim=4, state_dim=3, num_blocks=1), jax.random.key(0)
+    )
     cases = Cases.of(np.ones((4, 6, 1)), np.array([0, 1, 0, 1]))
     with pytest.raises(FloatingPointError) as error:
         fit(model, cases, None, TrainingConfig(steps=4, check_every=4, learning_rate=1e38))

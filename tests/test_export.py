@@ -15,10 +15,10 @@ from jax import export
 
 import lrcssm
 from lrcssm import ModelConfig, SequenceModel, cells, cli
-from lrcssm.export import ExportError
-from lrcssm.export.programs import OneArray, examples, largest_difference, program
-from lrcssm.export.real import without_complex
-from lrcssm.export.stablehlo import arguments
+from lrcssm.deploy.export import ExportError
+from lrcssm.deploy.export.programs import OneArray, examples, largest_difference, program
+from lrcssm.deploy.export.real import without_complex
+from lrcssm.deploy.export.stablehlo import arguments
 
 SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 6, "num_blocks": 2}
 VARIANTS = {
@@ -152,7 +152,7 @@ assert not any(name.startswith(("lrcssm", "equinox")) for name in sys.modules)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_stablehlo_of_every_kind(tmp_path, name, what):
     pytest.importorskip("flatbuffers")
-    from lrcssm.export import to_stablehlo
+    from lrcssm.deploy.export import to_stablehlo
 
     model = make(**VARIANTS[name])
     if what == "step" and model.whole():
@@ -165,14 +165,14 @@ def test_stablehlo_of_every_kind(tmp_path, name, what):
 @pytest.mark.slow
 def test_stablehlo_at_many_lengths(tmp_path):
     pytest.importorskip("flatbuffers")
-    from lrcssm.export import to_stablehlo
+    from lrcssm.deploy.export import to_stablehlo
 
     assert to_stablehlo(tmp_path / "program", make(num_blocks=1), checks=100) < 1e-5
 
 
 def test_what_has_no_free_length_says_so(tmp_path):
     pytest.importorskip("flatbuffers")
-    from lrcssm.export import to_stablehlo
+    from lrcssm.deploy.export import to_stablehlo
 
     with pytest.raises(ExportError, match="cannot be exported with a free length"):
         to_stablehlo(tmp_path / "program", make(cell="Hyena", num_blocks=1))
@@ -181,7 +181,7 @@ def test_what_has_no_free_length_says_so(tmp_path):
 
 def test_nothing_is_written_that_differs(tmp_path, monkeypatch):
     pytest.importorskip("flatbuffers")
-    from lrcssm.export import stablehlo
+    from lrcssm.deploy.export import stablehlo
 
     monkeypatch.setattr(stablehlo, "largest_difference", lambda *_, **__: 1.0)
     with pytest.raises(ExportError, match="nothing was written"):
@@ -220,7 +220,7 @@ def test_mistakes(tmp_path, capsys):
 def test_onnx(tmp_path, what, changes):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("jax2onnx")
-    from lrcssm.export import to_onnx
+    from lrcssm.deploy.export import to_onnx
 
     assert to_onnx(tmp_path / "model.onnx", make(**changes), what=what, checks=100) < 1e-5
 

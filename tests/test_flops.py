@@ -20,7 +20,8 @@ VARIANTS = {
 def test_forward(name):
     """What is elementwise adds less than a tenth of the products at this width."""
     model = SequenceModel(
-        ModelConfig(input_dim=6, output_dim=5, hidden_dim=128, state_dim=64, num_blocks=2, **VARIANTS[name]), jax.random.key(0)
+        ModelConfig(input_dim=6, output_dim=5, hidden_dim=128, state_dim=64, num_blocks=2, **VARIANTS[name]),
+        jax.random.key(0),
     )
     arrays, rest = eqx.partition(model, eqx.is_array)
 

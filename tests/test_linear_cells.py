@@ -10,8 +10,9 @@ import pytest
 from cases import LINEAR, Case, distance, normal
 from jax import lax
 
-from lrcssm import DEER, Auto, Sequential, cells, check_structure, solve
+from lrcssm import DEER, Sequential, cells, check_structure, solve
 from lrcssm.cells.s5 import hippo
+from lrcssm.models import Context
 from lrcssm.models.time import Recurrent
 
 KEY = jax.random.key(0)
@@ -72,7 +73,7 @@ def test_a_layer_that_keeps_no_states_gives_the_same(name):
     inputs = normal(np.random.default_rng(0), (length, 64), jnp.float64)
 
     def in_pieces(cell):
-        return Recurrent(cell)(inputs, state=None, dt=None, mask=None, key=None, solver=Auto(), throw=False)[:2]
+        return Recurrent(cell)(inputs, None, Context(throw=False))[:2]
 
     def at_once(cell):
         found = solve(cell, inputs, throw=False)

@@ -13,10 +13,10 @@ from cases import distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential
 from lrcssm.engine import system
+from lrcssm.models import Context
 from lrcssm.models.time import Mamba, base
 from lrcssm.models.time.mamba import MambaState
 
-CALL: dict[str, Any] = {"state": None, "dt": None, "mask": None, "key": None, "solver": Sequential(), "throw": False}
 WIDTH, STATES, STEPS = 3, 4, 17
 MASK = np.random.default_rng(1).random((STEPS, 2)) < 0.6
 
@@ -34,8 +34,8 @@ def given(seed=0):
 
 
 @eqx.filter_jit
-def run(layer, inputs, **call):
-    return layer(inputs, **(CALL | call))
+def run(layer, inputs, state=None, **context):
+    return layer(inputs, state, Context(**({"solver": Sequential(), "throw": False} | context)))
 
 
 def silu(x):
@@ -122,7 +122,7 @@ def test_gradients(monkeypatch):
     @functools.partial(jax.value_and_grad, argnums=(0, 1, 2, 3))
     def value(learned, inputs, dt, state):
         inputs = jnp.where(mask[..., None], inputs, jnp.nan)
-        outputs = eqx.combine(learned, rest)(inputs, **(CALL | {"dt": dt, "mask": mask, "state": state})).outputs
+        outputs = run(eqx.combine(learned, rest), inputs, state, dt=dt, mask=mask).outputs
         return jnp.sum(jnp.where(mask[..., None], outputs * cotangent, 0))
 
     point = learned, inputs, dt, start
@@ -144,7 +144,7 @@ def training_memory(steps, batch, states):
     """Bytes that a gradient needs besides inputs and outputs, and those of the states of all steps."""
     layer = Mamba(4, states, key=jax.random.key(0))
     learned, rest = eqx.partition(layer, eqx.is_inexact_array)
-    loss = lambda learned, inputs: jnp.sum(eqx.combine(learned, rest)(inputs, **CALL).outputs ** 2)
+    loss = lambda learned, inputs: jnp.sum(run(eqx.combine(learned, rest), inputs).outputs ** 2)
     inputs = jax.ShapeDtypeStruct((steps, batch, 4), jnp.float64)
     compiled = jax.jit(jax.grad(loss, (0, 1))).lower(learned, inputs).compile()
     analysis = compiled.memory_analysis()
@@ -163,7 +163,14 @@ def test_training_does_not_keep_the_states_of_all_steps(steps, batch):
 def test_padding_changes_nothing():
     """Not one bit of outputs and gradients; and a padded sequence gives what it gives alone."""
     config = ModelConfig(
-        input_dim=3, output_dim=2, hidden_dim=4, state_dim=4, num_blocks=1, cell="Mamba", bidirectional=True, encoder="linear"
+        input_dim=3,
+        output_dim=2,
+        hidden_dim=4,
+        state_dim=4,
+        num_blocks=1,
+        cell="Mamba",
+        bidirectional=True,
+        encoder="linear",
     )
     model = SequenceModel(config, jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (20, 2, 3), jnp.float64)

@@ -8,12 +8,20 @@ import pytest
 from cases import distance, normal
 
 from lrcssm import ModelConfig, SequenceModel, Sharded
-from lrcssm.benchmark.step import arguments, compiled
-from lrcssm.models import budget, chunks, trainable
-from lrcssm.models.budget import Way, as_bytes, choose_way, in_words, training_bytes
+from lrcssm.models import Plan, make_plan, plan as planning, trainable
+from lrcssm.models.budget import as_bytes, in_words, training_bytes
 from lrcssm.training import TrainingConfig, make_mesh
+from lrcssm_paper.benchmark.step import arguments, compiled
 
-SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 8, "num_blocks": 2, "cell": "GRU", "layout": "plain"}
+SMALL = {
+    "input_dim": 3,
+    "output_dim": 2,
+    "hidden_dim": 8,
+    "state_dim": 8,
+    "num_blocks": 2,
+    "cell": "GRU",
+    "layout": "plain",
+}
 RELEASED = {"layout": "released", "mixer": "mlp", "pool": "logits", "cell": "LRC"}
 MODELS = {
     "GRU": {},
@@ -36,23 +44,25 @@ def given(length, batch=2):
     return jax.ShapeDtypeStruct((length, batch, 3), jnp.result_type(float))
 
 
-def chosen(model, length, memory, chunk="auto", size=None, truncate=None, training=True, batch=2, **how):
-    x, solver = given(length, batch), how.get("solver", budget.Auto())
-    reason = chunks.why_at_once(model, training, solver)
-    return choose_way(model, x, memory, chunk, size, truncate, reason, solver)
+def chosen(model, length, memory, batch=2, **how):
+    return make_plan(model, given(length, batch), memory=memory, training=True, **how)
+
+
+def needed(model, x, plan, **how):
+    return training_bytes(model, x, chunk=plan.chunk, kept=plan.kept, **how)
 
 
 def levels(model, length, batch=2):
     """What is chosen for budgets from all that can be used down to the least: of all steps at once or in chunks, with the states
     kept and without, the first; and the last."""
-    x, ways = given(length, batch), [chosen(model, length, "1TB", batch=batch)]
+    x, plans = given(length, batch), [chosen(model, length, "1TB", batch=batch)]
     while True:
         try:
-            ways.append(chosen(model, length, training_bytes(model, x, ways[-1]) - 1, batch=batch))
+            plans.append(chosen(model, length, needed(model, x, plans[-1]) - 1, batch=batch))
         except ValueError:
             break
-    kinds = {(way.chunk is None, way.states): way for way in reversed(ways)}
-    return [(way, training_bytes(model, x, way)) for way in dict.fromkeys([*reversed(kinds.values()), ways[-1]])]
+    kinds = {(plan.chunk is None, plan.kept): plan for plan in reversed(plans)}
+    return [(plan, needed(model, x, plan)) for plan in dict.fromkeys([*reversed(kinds.values()), plans[-1]])]
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in MODELS])
@@ -61,10 +71,10 @@ def test_the_plan_of_the_compiler_is_within_the_budget(name):
         model, length = make(**MODELS[name]), 3000 if name in QUICK else 20_000
         found = levels(model, length)
         assert len(found) >= 3
-        for way, memory in found:
-            plan = compiled(*arguments(model, length, 2), None, None, memory).compiled.memory_analysis()
-            planned = plan.temp_size_in_bytes + plan.argument_size_in_bytes + plan.output_size_in_bytes
-            assert planned <= memory <= 3.5 * planned, (way, memory, planned)
+        for plan, memory in found:
+            takes = compiled(*arguments(model, length, 2), None, None, memory).compiled.memory_analysis()
+            planned = takes.temp_size_in_bytes + takes.argument_size_in_bytes + takes.output_size_in_bytes
+            assert planned <= memory <= 3.5 * planned, (plan, memory, planned)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in MODELS])
@@ -90,21 +100,21 @@ def test_gradients_are_the_same(name):
 
 def test_less_memory_keeps_less():
     model, length = make(hidden_dim=64, state_dim=64), 2**16
-    ways = [chosen(model, length, memory) for memory in ("1TB", "400MB", "250MB", "150MB", "50MB")]
-    assert ways[0] == Way(None, False, False)
-    assert [way.states for way in ways] == [False, True, True, False, False]
-    sizes = [way.chunk for way in ways[1:]]
-    assert sizes[0] == chunks.CHUNK // (2 * 64) and sizes == sorted(sizes, reverse=True) and sizes[-1] < sizes[2]
+    plans = [chosen(model, length, memory) for memory in ("1TB", "400MB", "250MB", "150MB", "50MB")]
+    assert plans[0] == Plan()
+    assert [plan.kept for plan in plans] == ["all", "states", "states", "nothing", "nothing"]
+    sizes = [plan.chunk for plan in plans[1:]]
+    assert sizes[0] == planning.CHUNK // (2 * 64) and sizes == sorted(sizes, reverse=True) and sizes[-1] < sizes[2]
 
 
 def test_what_a_user_gave_is_kept():
     model = make()
-    assert chosen(model, 3000, "1GB", chunk=100, size=100) == Way(100, False, True)
-    assert chosen(model, 3000, "1GB", chunk=None) == Way(None, False, False)
+    assert chosen(model, 3000, "1GB", chunk=100) == Plan(100, None, "states")
+    assert chosen(model, 3000, "1GB", chunk=None) == Plan()
     with pytest.raises(ValueError, match='give more memory, or chunk="auto"'):
         chosen(model, 3000, "1MB", chunk=None)
-    way = chosen(model, 3000, "2MB", truncate=600, size=600)
-    assert way.chunk is not None and 600 % way.chunk == 0 and way.chunk < 600
+    plan = chosen(model, 3000, "2MB", truncate=600)
+    assert plan.chunk is not None and plan.cut is not None and plan.chunk * plan.cut == 600 and plan.chunk < 600
     inputs = normal(np.random.default_rng(0), (100, 2, 3), jnp.float64)
     assert distance(model(inputs, truncate=20, memory="10MB")[0], model(inputs)[0]) < 1e-12
 
@@ -124,14 +134,14 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(ValueError, match="a memory of 1,000 bytes") as error:
         chosen(model, 3000, 1000)
     least = str(error.value).partition("needs about ")[2].split()[0]
-    assert isinstance(chosen(model, 3000, least), Way)
+    assert isinstance(chosen(model, 3000, least), Plan)
 
 
 def test_devices_share_what_is_needed():
-    model, x, way = make(), given(3000, 4), Way(None, False, False)
-    whole = training_bytes(model, x, way)
+    model, x, plan = make(), given(3000, 4), Plan()
+    whole = needed(model, x, plan)
     for mesh in (make_mesh(2, 1), make_mesh(1, 2)):
-        assert training_bytes(model, x, way, Sharded(mesh)) < 0.7 * whole
+        assert needed(model, x, plan, solver=Sharded(mesh)) < 0.7 * whole
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from cases import distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential
-from lrcssm.models import ARCHITECTURES, parameter_count, released, trainable
+from lrcssm.files import named_leaves
+from lrcssm.models import ARCHITECTURES, RELEASED, Context, check_size, parameter_count, trainable
 from lrcssm.models.features import Features
 
 SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 6, "num_blocks": 2}
@@ -19,9 +20,9 @@ VARIANTS = {
     "patch": {"patch": 4},
     "plain": {"layout": "plain"},
     "bare": {"layout": "bare", "encoder": "none"},
-    "batch norm": {"norm": "batch"},
-    "final norm": {"final_norm": True},
-    "differences and time": {"differences": True, "time": True},
+    "batch norm": {"norm": "batch", "layout": "pre-norm"},
+    "final norm": {"final_norm": True, "layout": "pre-norm"},
+    "differences and time": {"differences": True, "include_time": True},
     "per case": {"standardise": "case", "encoder": "linear"},
     "mean-max-std": {"pool": "mean-max-std"},
     "attention": {"pool": "attention"},
@@ -30,7 +31,7 @@ VARIANTS = {
     "bidirectional": {"bidirectional": True, "mixer": "none"},
     "per-step": {"task": "per-step"},
     "released": {"layout": "released", "mixer": "mlp", "pool": "logits"},
-    "released, equal widths": {"layout": "released", "mixer": "mlp", "pool": "logits", "state": 8},
+    "released, equal widths": {"layout": "released", "mixer": "mlp", "pool": "logits", "state_dim": 8},
     "complex": {"cell_options": {"complex_parameters": "gk"}},
 }
 
@@ -61,7 +62,7 @@ def test_padding_changes_nothing(name):
         other = run(model, jnp.where(mask[..., None], inputs, filling))
         for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(other), strict=True):
             np.testing.assert_array_equal(a, b)
-    if not model.config.time:  # the share of time is that of the padded length
+    if not model.config.include_time:  # the share of time is that of the padded length
         alone, _ = model(inputs[:12, 1])
         together = clean[0][1][:12, 1] if alone.ndim == 2 else clean[0][1][1]
         assert distance(together, alone) < 1e-10
@@ -113,15 +114,18 @@ def test_architectures(name):
 )
 def test_parameter_counts_of_the_released_models(channels, classes, sizes, count):
     """Those of the released code, less its elastance shift, which no equation used."""
-    width, state, depth = sizes
-    model = SequenceModel(released(channels, classes, width=width, state=state, depth=depth), jax.random.key(0))
-    assert parameter_count(model) == count - depth * state
+    fields = dict(zip(("hidden_dim", "state_dim", "num_blocks"), sizes, strict=True))
+    config = ModelConfig(**RELEASED, input_dim=channels, output_dim=classes, **fields)
+    model = SequenceModel(config, jax.random.key(0))
+    assert parameter_count(model) == count - config.num_blocks * config.state_dim
 
 
 def test_released_block_is_what_it_says():
     """Against plain numpy: normalise, recurrence, mixer, skip, and the average of each step's logits."""
     for state in (6, 8):
-        model = make(layout="released", mixer="mlp", pool="logits", activation="relu", standardise="none", state=state)
+        model = make(
+            layout="released", mixer="mlp", pool="logits", activation="relu", standardise="none", state_dim=state
+        )
         inputs = normal(np.random.default_rng(0), (7, 3), jnp.float64)
 
         def mlp(layer, x):
@@ -164,7 +168,7 @@ def test_json_and_back():
         config = ModelConfig(**(SMALL | changes))
         assert ModelConfig.from_json(config.to_json()) == config
         hash(config)
-    assert config.replace(hidden_dim=9).width == 9
+    assert config.replace(hidden_dim=9).hidden_dim == 9
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.hidden_dim = 3  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -184,7 +188,7 @@ def test_mistakes_are_explained():
     with pytest.raises(ValueError, match=r"expected \(time, ..., 3\)"):
         make()(jnp.ones((5, 4)))
     _, state = make(bidirectional=True)(jnp.ones((5, 3)))
-    with pytest.raises(ValueError, match="is bidirectional, so a sequence cannot be given to it in pieces"):
+    with pytest.raises(ValueError, match="got a state, but it is bidirectional, so give it each sequence as a whole"):
         make(bidirectional=True)(jnp.ones((5, 3)), state=state)
     _, state = make(patch=4)(jnp.ones((8, 3)))
     with pytest.raises(ValueError, match="multiple of that"):
@@ -192,7 +196,7 @@ def test_mistakes_are_explained():
 
 
 def test_the_channel_of_time_knows_nothing_of_padding():
-    features = Features(ModelConfig(input_dim=1, output_dim=1, time=True))
+    features = Features(ModelConfig(input_dim=1, output_dim=1, include_time=True))
     time = lambda *args: np.asarray(features(*args, None)[0][..., 1])
     np.testing.assert_allclose(time(jnp.ones((4, 1)), None, None), [0, 0.25, 0.5, 0.75])
     mask = jnp.array([[True, False], [True, True], [True, True], [True, False], [False, True]])
@@ -203,3 +207,46 @@ def test_the_channel_of_time_knows_nothing_of_padding():
     np.testing.assert_allclose(irregular, np.array([0, 1, 11, 13]) / 14, rtol=1e-12)
     nothing = features(jnp.ones((3, 1, 1)), None, jnp.zeros((3, 1), bool), None)[0]
     assert np.all(np.isfinite(nothing))
+
+
+@pytest.mark.parametrize("name", ["lrcssm", *(pytest.param(n, marks=pytest.mark.slow) for n in ARCHITECTURES)])
+def test_sizes_that_arrays_contradict(name):
+    """Found before anything is made for them, and no model is refused with its own arrays."""
+    config = ModelConfig(**(SMALL | {"state_dim": 1500, "patch": 2} | ARCHITECTURES[name]))
+    arrays = named_leaves(jax.eval_shape(lambda: SequenceModel(config, jax.random.key(0))))
+    shapes = {path: leaf.shape for path, leaf in arrays.items()}
+    check_size(config, shapes)
+    mistakes = {"num_blocks": (1 + config.num_blocks, 10**4, 10**9), "state_dim": (10**9,), "input_dim": (2, 10**9)}
+    mistakes |= {"output_dim": (1, 10**9)} | ({} if config.signature else {"patch": (10**9,)})
+    if config.encoder != "none":
+        mistakes["hidden_dim"] = (7, 10**9)
+    for what, values in mistakes.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^It has a configuration with {what}={value}, but "):
+                check_size(config.replace(**{what: value}), shapes, "It")
+    with pytest.raises(ValueError, match="heads=1000000000, but no dimension"):
+        check_size(config.replace(cell="Transformer", cell_options={"heads": 10**9}), shapes)
+    if config.signature:
+        with pytest.raises(ValueError, match="level=1000000000"):
+            check_size(config.replace(signature=dict(config.signature) | {"level": 10**9}), shapes)
+    with pytest.raises(ValueError, match="num_blocks=10000, but arrays of 0 blocks"):
+        alone = {path: shape for path, shape in shapes.items() if not path.startswith(".blocks")}
+        check_size(config.replace(num_blocks=10**4), alone)
+
+
+def test_the_context_of_reversed_steps():
+    """The last step has nothing before it, and every other one the time to the next observed one."""
+    mask = jnp.array([True, True, False, True, False])
+    dt = jnp.array([5.0, 2.0, 3.0, 4.0, 7.0])
+    back = Context(dt, mask, jax.random.key(0)).reversed()
+    np.testing.assert_array_equal(back.mask, [False, True, False, True, True])
+    observed = np.asarray(back.dt)[np.asarray(back.mask)]
+    np.testing.assert_array_equal(observed, [1.0, 4.0, 2.0])
+    assert Context(2.0).reversed().dt == 2.0 and Context().keys(3) == (None, None, None)
+    assert len({int(jax.random.bits(key)) for key in back.keys(3)}) == 3
+
+
+def test_the_bias_of_attention_is_not_there():
+    """Weights of a softmax do not change by one."""
+    score = make(pool="attention").pool.score
+    assert score.shape == (8, 1)

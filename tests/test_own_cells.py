@@ -101,7 +101,9 @@ def test_an_estimator_and_its_file(tmp_path, defaults):
     cells.register(Leaky)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 2, 9)).astype(np.float32), np.arange(12) % 2
-    fitted = LrcSSMClassifier(cell="Leaky", hidden_dim=4, state_dim=5, num_blocks=1, steps=2, batch=4, random_state=0).fit(X, y)
+    fitted = LrcSSMClassifier(
+        cell="Leaky", hidden_dim=4, state_dim=5, num_blocks=1, steps=2, batch=4, random_state=0
+    ).fit(X, y)
     path = tmp_path / "leaky.lrcssm"
     fitted.save(path)
     np.testing.assert_array_equal(LrcSSMClassifier.load(path).predict_proba(X), fitted.predict_proba(X))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lrcssm.data import load, readers
-from lrcssm.data.ppg import LAYOUTS, find_people, pieces, ppg_dalia, read_notes
 from lrcssm.files import FileError
+from lrcssm_paper.ppg import LAYOUTS, find_people, pieces, ppg_dalia, read_notes
 
 WINDOW, STRIDE = 6, 2
 

@@ -4,14 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from lrcssm.runs.presets import configure
 
 from lrcssm import ModelConfig
+from lrcssm.cli.options import ModelOptions, TrainingOptions
 from lrcssm.data import Dataset
-from lrcssm.experiments.published import DATASETS, configured, published
 from lrcssm.models import ARCHITECTURES
-from lrcssm.runs import ModelOptions, TrainingOptions
-from lrcssm.runs.presets import configure
 from lrcssm.training import TrainingConfig
+from lrcssm_paper.published import DATASETS, configured, published
 
 
 @pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if configured(name)])
@@ -28,10 +28,20 @@ def test_every_published_configuration_is_valid(architecture):
 def test_some_of_them():
     """As they are printed in the works that published them."""
     model, training = published("s5", "EthanolConcentration")
-    assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (1e-3, 16, 16, 6)
+    assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (
+        1e-3,
+        16,
+        16,
+        6,
+    )
     assert model["cell_options"] == {"blocks": 2} and model["time"] and model["dropout"] == 0.05
     model, training = published("mamba", "EigenWorms")
-    assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (1e-3, 16, 64, 6)
+    assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (
+        1e-3,
+        16,
+        64,
+        6,
+    )
     assert model["cell_options"] == {"conv": 2, "expand": 1} and training["batch"] == 32
     assert published("linoss-im", "Worms").training["batch"] == 4
     model, training = published("log-ncde", "SCP1")

@@ -11,12 +11,12 @@ from lrcssm import cli
 from lrcssm.data import SEEDS, Dataset, Split
 from lrcssm.data.problems import MULTIVARIATE
 from lrcssm.experiments import Reproduce, cost, jobs, reproduce
-from lrcssm.experiments.published import DATASETS
-from lrcssm.experiments.tables import TABLES
 from lrcssm.files import load as load_model
-from lrcssm.runs.folder import Folder
 from lrcssm.training import evaluate, predict
+from lrcssm.training.folder import Folder
 from lrcssm.training.metrics import losses
+from lrcssm_paper.published import DATASETS
+from lrcssm_paper.tables import TABLES
 
 STEPS = 4
 

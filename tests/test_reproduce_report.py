@@ -15,8 +15,8 @@ from scipy import stats
 
 from lrcssm import cli
 from lrcssm.experiments import jobs, ranks, store, traces
-from lrcssm.experiments.tables import TABLES
-from lrcssm.training import Epoch
+from lrcssm.training import Evaluation
+from lrcssm_paper.tables import TABLES
 
 SEEDS = (2345, 3456, 4567, 5678, 6789)
 FACTS = {"date": "2026-01-01T00:00", "versions": {"lrcssm": "0"}, "backend": "cpu", "processor": "none", "cores": 1}
@@ -168,16 +168,16 @@ def test_ranks():
 
 
 def test_traces():
-    looks = [Epoch(step, 0.0, {}, 0.0, 2.0, (1.0, 3.0)) for step in range(1, 201)]
-    found = traces.iterations([Epoch(0, 0.0, {}, 0.0, 2.0), *looks])
+    looks = [Evaluation(step, 0.0, {}, 0.0, 2.0, (1.0, 3.0)) for step in range(1, 201)]
+    found = traces.iterations([Evaluation(0, 0.0, {}, 0.0, 2.0), *looks])
     assert found["iterations"] == 2.0 and found["iterations_by_layer"] == [1.0, 3.0]
     assert len(found["iterations_during"]) == traces.LOOKS and found["iterations_during"][-1] == [200, [1.0, 3.0]]
-    assert traces.iterations([Epoch(1, 0.0, {}, 0.0, 0.0, (0.0,))])["iterations_during"] == []
-    assert traces.iterations([Epoch(1, 0.0, {}, 0.0, 0.0)]) == {
+    assert traces.iterations([Evaluation(1, 0.0, {}, 0.0, 0.0, (0.0,))])["iterations_during"] == []
+    assert traces.iterations([Evaluation(1, 0.0, {}, 0.0, 0.0)]) == {
         "iterations": 0.0, "iterations_by_layer": [], "iterations_during": [],
     }  # fmt: skip
     quantiles = traces._quantiles(np.array([np.inf, *range(1, 10)]))
     assert quantiles == [1.0, 1.0, 3.0, 5.0, 8.0, 9.0, None]
     old = {"step": 1, "loss": 0.0, "scores": {}, "seconds": 0.0, "iterations": 2.0}
-    assert Epoch.from_dict(old).iterations_by_layer == ()
-    assert Epoch.from_dict(looks[0].to_dict()) == looks[0]
+    assert Evaluation.from_dict(old).iterations_by_layer == ()
+    assert Evaluation.from_dict(looks[0].to_dict()) == looks[0]

@@ -13,13 +13,26 @@ import pytest
 from test_training import as_a_user_has_it  # noqa: F401, a fixture
 
 from lrcssm import cli
+from lrcssm.cli.options import ModelOptions, TrainingOptions, given
 from lrcssm.data import load
-from lrcssm.models.automatic import automatic_patch
-from lrcssm.runs import ModelOptions, TrainingOptions
-from lrcssm.runs.intervals import bootstrap, wilson
-from lrcssm.runs.presets import configure, parse_options
+from lrcssm.training import Facts, recipe
+from lrcssm.training.predictions import bootstrap, wilson
+from lrcssm.training.recipe import find_preset
 
-SMALL = ["--hidden-dim", "8", "--state", "8", "--num-blocks", "1", "--check-every", "10", "--steps", "20", "--pool", "mean"]
+SMALL = [
+    "--hidden-dim",
+    "8",
+    "--state-dim",
+    "8",
+    "--num-blocks",
+    "1",
+    "--check-every",
+    "10",
+    "--steps",
+    "20",
+    "--pool",
+    "mean",
+]
 FILES = {
     "run.json",
     "history.jsonl",
@@ -130,7 +143,7 @@ def test_resume_of_a_finished_run_changes_nothing(digits, capsys):
 
 
 TINY = [
-    "--hidden-dim", "4", "--state", "4", "--num-blocks", "1", "--patch", "1", "--pool", "mean", "--steps", "2", "--batch", "4", "--quiet",
+    "--hidden-dim", "4", "--state-dim", "4", "--num-blocks", "1", "--patch", "1", "--pool", "mean", "--steps", "2", "--batch", "4", "--quiet",
 ]  # fmt: skip
 
 
@@ -148,11 +161,11 @@ def refused(words, says, capsys):
         "--truncate 5 --bidirectional yes": "is bidirectional; leave truncate out",
         "--memory much": "got memory='much'; give a number of bytes",
         "--cell-options rho=2.0": "give a number between 0 and 1",
-        "--cell-options rho=abc": "rho=abc: one of them is of the wrong kind",
-        "--cell-options max_time=abc": "max_time=abc: one of them is of the wrong kind",
+        "--cell-options rho=abc": "rho=abc: one of them is of the wrong type",
+        "--cell-options max_time=abc": "max_time=abc: one of them is of the wrong type",
         "--cell S5 --cell-options blocks=abc": "No S5 can be made with the options blocks=abc",
         "--seed 99999999999999999999999": "give a whole number from 0 to 4294967295",
-        "--split-seed -1": "--split-seed got -1; give a whole number of at least 0",
+        "--split-seed -1": "The split got seed=-1; give a whole number of at least 0",
     }.items(),
 )
 def test_what_is_refused_leaves_an_older_run_as_it_is(extra, says, tmp_path, capsys):
@@ -278,22 +291,29 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     assert re.fullmatch(r"lrcssm: interrupted at step \d+ of 100000; the same command with --resume goes on.\n", rest)
 
 
+def configure(preset, data, model, training, seed):
+    facts = Facts.of_dataset(data, data.cases())
+    return recipe(facts, given(model), given(training) | {"seed": seed}, preset=find_preset(preset, data))
+
+
 def test_presets():
     data = load("digits")
-    options = ModelOptions(layout="bare", encoder="none", activation="tanh", final_norm="no")
+    options = ModelOptions(layout="bare", encoder="none", activation="tanh", final_norm=False)
     config, training = configure("default", data, options, TrainingOptions(warmup=0.3), 0)
     assert (config.layout, config.encoder, config.activation, config.final_norm) == ("bare", "none", "tanh", False)
     assert training.warmup == 0.3
-    config, training = configure("default", data, ModelOptions(include_time="yes"), TrainingOptions(steps=5), 3)
-    assert config.time and config.output_dim == 10 and training.steps == 5 and training.seed == 3
+    config, training = configure("default", data, ModelOptions(include_time=True), TrainingOptions(steps=5), 3)
+    assert config.include_time and config.output_dim == 10 and training.steps == 5 and training.seed == 3
     config, training = configure("released", data, ModelOptions(), TrainingOptions(), 0)
-    assert (config.hidden_dim, config.state_dim, config.num_blocks) == (64, 64, 6) and training.batch == 4 and training.ema == 0
-    assert parse_options(("rho=0.9", "init=spread", "nonnegative=true")) == {
-        "rho": 0.9,
-        "init": "spread",
-        "nonnegative": True,
-    }
-    assert [automatic_patch(steps) for steps in (3, 64, 896, 17984)] == [1, 8, 29, 134]
+    assert (
+        (config.hidden_dim, config.state_dim, config.num_blocks) == (64, 64, 6)
+        and training.batch == 4
+        and training.ema == 0
+    )
+    options = ModelOptions(cell_options=("rho=0.9", "init=spread", "nonnegative=true"))
+    assert given(options)["cell_options"] == {"rho": 0.9, "init": "spread", "nonnegative": True}
+    patch = lambda steps: recipe(Facts(1, steps, False, "classify", 2))[0].patch
+    assert [patch(steps) for steps in (3, 64, 896, 17984)] == [1, 8, 29, 134]
 
 
 def test_intervals():

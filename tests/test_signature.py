@@ -17,7 +17,7 @@ from lrcssm.models.signature import log_signature_size, signature_size, valid_fi
 
 # One compilation for each shape, and not one for each operation.
 signature = jax.jit(module.signature, static_argnums=1)
-log_signatures = jax.jit(module.log_signatures, static_argnames=("num_blocks", "step"))
+log_signatures = jax.jit(module.log_signatures, static_argnames=("depth", "step"))
 window_signatures = jax.jit(module.window_signatures, static_argnames=("windows", "level", "view"))
 
 
@@ -62,7 +62,7 @@ def test_signax_agrees():
     assert distance(signature(path, 3), signax.signature(path, 3)) < 1e-12
     # signax gives the coefficients of the Lyndon words i < j, which at this depth are those of the Hall basis.
     whole = np.concatenate([np.zeros((1, 3)), path])
-    assert distance(log_signatures(path, num_blocks=2, step=9)[0], signax.logsignature(whole, 2)) < 1e-12
+    assert distance(log_signatures(path, depth=2, step=9)[0], signax.logsignature(whole, 2)) < 1e-12
 
 
 @pytest.mark.parametrize("step", [1, 3, 20])
@@ -80,14 +80,14 @@ def test_log_signatures_of_intervals(step):
 def test_log_signatures_of_what_is_valid():
     path = np.asarray(walk((11, 2, 3)))
     mask = np.random.default_rng(1).random((11, 2)) < 0.6
-    got = np.asarray(log_signatures(np.where(mask[..., None], path, np.nan), num_blocks=2, step=2, mask=mask))
+    got = np.asarray(log_signatures(np.where(mask[..., None], path, np.nan), depth=2, step=2, mask=mask))
     for b in range(2):
         points = np.concatenate([np.zeros((1, 3)), path[mask[:, b], b]])
         want = np.stack([log_signature(points[i : i + 3], 2) for i in range(0, len(points) - 1, 2)])
         assert distance(got[: len(want), b], want) < 1e-12
         assert np.all(got[len(want) :, b] == 0)
-    with pytest.raises(ValueError, match="num_blocks=3; give 1"):
-        log_signatures(path, num_blocks=3, step=2)
+    with pytest.raises(ValueError, match="depth=3; give 1"):
+        log_signatures(path, depth=3, step=2)
 
 
 @pytest.mark.parametrize(("length", "windows"), [pytest.param(20, 4, marks=pytest.mark.slow), (11, 4), (3, 5)])
@@ -135,7 +135,7 @@ def test_gradient():
     @jax.jit
     def total(path):
         held = window_signatures(path, windows=3, level=3, view="both", mask=mask)
-        return jnp.sum(weights * held) + jnp.sum(log_signatures(path, num_blocks=2, step=3, mask=mask) ** 2)
+        return jnp.sum(weights * held) + jnp.sum(log_signatures(path, depth=2, step=3, mask=mask) ** 2)
 
     got, rng, eps = np.asarray(jax.jit(jax.grad(total))(path)), np.random.default_rng(2), 1e-6
     for _ in range(3):
@@ -200,7 +200,7 @@ def test_configuration():
         "univariate=1; give true or false": {"signature": {"windows": 4, "univariate": 1}},
         "patch=2; windows are patches": {"signature": {"windows": 4}, "patch": 2},
         "windows have outputs, but not steps": {"signature": {"windows": 4}, "task": "per-step"},
-        "give time=False": {"signature": {"windows": 4, "univariate": True}, "time": True},
+        "give include_time=False": {"signature": {"windows": 4, "univariate": True}, "include_time": True},
     }.items():
         with pytest.raises(ValueError, match=text):
             ModelConfig(**(FRONT | changes))

@@ -28,7 +28,7 @@ VARIANTS = {
 }
 WHOLE = {
     "is bidirectional": {"bidirectional": True},
-    "sees the share of time": {"time": True},
+    "sees the share of time": {"include_time": True},
     "scales each sequence": {"standardise": "case"},
     "into windows": {"signature": {"windows": 3}},
     "convolves a sequence": {"cell": "Hyena"},

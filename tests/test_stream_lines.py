@@ -23,7 +23,15 @@ call = eqx.filter_jit(lambda model, inputs, dt=None: model(inputs, dt=dt, throw=
 
 
 def make(path, metadata, **changes):
-    config = {"input_dim": 3, "output_dim": 2, "hidden_dim": 6, "state_dim": 4, "num_blocks": 1, "layout": "plain", "mixer": "none"}
+    config = {
+        "input_dim": 3,
+        "output_dim": 2,
+        "hidden_dim": 6,
+        "state_dim": 4,
+        "num_blocks": 1,
+        "layout": "plain",
+        "mixer": "none",
+    }
     model = lrcssm.SequenceModel(lrcssm.ModelConfig(**(config | changes)), jax.random.key(0))
     lrcssm.save(path, model, metadata=metadata)
     return model

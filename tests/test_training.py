@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from lrcssm import DEER, ModelConfig, SequenceModel
-from lrcssm.data import Cases, digits
-from lrcssm.data.cases import arrange
-from lrcssm.training import Epoch, TrainingConfig, evaluate, fit, loop, predict
+from lrcssm.data import Cases, load
+from lrcssm.data.batching import arrange, make_batch
+from lrcssm.training import Evaluation, TrainingConfig, evaluate, fit, loop, predict
 from lrcssm.training.loop import Progress
-from lrcssm.training.metrics import losses, weights_of
-from lrcssm.training.step import TrainState
+from lrcssm.training.metrics import class_weights_of, losses
+from lrcssm.training.step import Step, TrainState
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def waves(count=40, seed=0, lengths=(30, 48)):
 
 def test_it_learns_and_reports():
     seen = []
-    config = TrainingConfig(steps=120, batch=8, check_every=40, learning_rate=1e-2)
+    config = TrainingConfig(steps=120, batch=8, check_every=40, learning_rate=1e-2, label_smoothing=0)
     fitted = fit(make(), waves(), waves(seed=1), config, report=seen.append)
     assert [epoch.step for epoch in seen] == [40, 80, 120] and fitted.history == tuple(seen)
     assert seen[-1].loss < 0.5 * seen[0].loss
@@ -91,8 +91,8 @@ def test_losses_and_weights():
     outputs, targets = jnp.array([[2.0, 0.0], [0.0, 1.0]]), jnp.array([0, 0])
     want = [-np.log(np.exp(2) / (np.exp(2) + 1)), -np.log(1 / (1 + np.e))]
     np.testing.assert_allclose(losses(make(), outputs, targets, None, 0.0), want, rtol=1e-5)
-    np.testing.assert_allclose(weights_of(Cases.of(np.ones((4, 2, 1)), [0, 0, 0, 1]), "balanced", 2), [2 / 3, 2])
-    assert weights_of(waves(), None, 2) is None
+    np.testing.assert_allclose(class_weights_of(Cases.of(np.ones((4, 2, 1)), [0, 0, 0, 1]), "balanced"), [2 / 3, 2])
+    assert class_weights_of(waves(), None) is None
 
 
 def test_patience_and_mistakes():
@@ -111,8 +111,7 @@ def test_patience_and_mistakes():
 
 @pytest.mark.slow
 def test_digits_reach_96_percent():
-    cases, split = digits()
-    train, validation, test = (cases.take(part) for part in split)
+    train, validation, test = load("digits").parts()
     model = make(
         output_dim=10, hidden_dim=64, state_dim=64, num_blocks=2, patch=8, dropout=0.2, bidirectional=True, pool="mean-max-std",
         cell_options={"init": "spread", "max_time": 8},
@@ -128,7 +127,7 @@ def test_iterations_of_each_layer():
     model = make(num_blocks=2, hidden_dim=4, state_dim=3)
     (epoch,) = fit(model, cases, None, TrainingConfig(steps=1, batch=4), solver=DEER()).history
     order = arrange(cases, 4, np.random.default_rng((0, 0)))[0]
-    inputs = jnp.asarray(cases.batch(*order, 4).inputs)
+    inputs = jnp.asarray(make_batch(cases, *order, 4).inputs)
     _, _, passed = model.run(inputs, solver=DEER())
     wanted = [float(jnp.mean(left.solution.iterations.astype(float))) for left in passed if left.solution is not None]
     assert epoch.iterations_by_layer == pytest.approx(wanted) and min(wanted) >= 1
@@ -151,15 +150,17 @@ def test_targets_that_are_none():
         )
 
 
-def test_patience_counts_from_the_best_look_also_if_the_last_weights_are_kept():
+def test_patience_counts_from_the_best_evaluation_also_if_the_last_weights_are_kept():
     """With monitor="last" the score that is kept is the last one, which a poor look must not make easy to improve on."""
-    epochs = [Epoch(step, 1.0, {"accuracy": score}, 0.0, 0.0) for step, score in enumerate((0.9, 0.5, 0.6, 0.7), 1)]
+    epochs = [
+        Evaluation(step, 1.0, {"accuracy": score}, 0.0, 0.0) for step, score in enumerate((0.9, 0.5, 0.6, 0.7), 1)
+    ]
     config = TrainingConfig(monitor="last", patience=3)
     model = make()
     state = TrainState.start(model, config.knobs())
-    progress = Progress(state, model, -math.inf, 0, 0, False, ())
+    progress = Progress(state, model)
     for epoch in epochs:
-        progress = loop._judged(progress, state, model, epoch, config)
+        progress = loop._judged(progress, Step(epoch.step, state, 1.0, ()), epoch, config)
     assert (progress.stale, progress.over, progress.score, progress.best_step) == (3, True, 0.7, 4)
     with pytest.raises(FloatingPointError, match="By step 5 the outputs for the validation cases are not numbers"):
-        loop._judged(progress, state, model, Epoch(5, 1.0, {"mse": math.nan}, 0.0, 0.0), config)
+        loop._judged(progress, Step(5, state, 1.0, ()), Evaluation(5, 1.0, {"mse": math.nan}, 0.0, 0.0), config)

@@ -5,6 +5,9 @@ import json
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, Optional
 
+import numpy as np
+
+from ..data import Dataset
 from ..errors import InvalidValue
 from ..models import ModelConfig
 from ..options import options_of
@@ -80,6 +83,16 @@ def _pairs(words: Collection[str]) -> dict[str, Any]:
         except json.JSONDecodeError:
             found[name] = value
     return found
+
+
+def refuse_missing(data: Dataset, policy: str) -> None:
+    """Refuse missing values in the words of the command line, if that is the policy."""
+    if policy == "error" and data.missing:
+        first = next(i for i, one in enumerate(data.series) if np.isnan(one).any())
+        raise InvalidValue(
+            f"{data.name} has {data.missing:,} missing values, the first of them in case {data.id_of(first)}; --missing mask "
+            "skips such steps, --missing fill carries the last value forward."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,7 @@ def parse(command: Any, words: Sequence[str], prog: str) -> Any | None:
         prog=prog, usage=_usage(command, prog), description=command.__doc__, add_help=False, allow_abbrev=False
     )
     parser.add_argument("-h", "--help", action="store_true", help="Show this help.")
-    _add(parser, command)
+    _add(parser, parser, command)
     if {"-h", "--help"} & set(words):
         parser.print_help()
         return None
@@ -89,12 +89,12 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"there is no option {word!r}" + (f"; perhaps you meant {close[0]}" if close else ""))
 
 
-def _add(parser: Any, command: Any) -> None:
+def _add(root: argparse.ArgumentParser, parser: Any, command: Any) -> None:
     for option in options_of(command).values():
         kind, arg = _plain(option.kind)
         if dataclasses.is_dataclass(kind):
             doc = (kind.__doc__ or "").strip().partition("\n")
-            _add(parser.add_argument_group(doc[0].rstrip(".").lower()), kind)
+            _add(root, root.add_argument_group(doc[0].rstrip(".")), kind)
             continue
         how: dict[str, Any] = {"help": _help(option, arg).replace("%", "%%"), "dest": option.name}
         names = [flag(option.name)]

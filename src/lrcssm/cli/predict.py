@@ -14,7 +14,7 @@ from ..files import write_text
 from ..memory import keep_memory
 from ..training.folder import RunError
 from ..training.predictions import as_csv, rows_of
-from .evaluate import load_new, open_model
+from .evaluate import load_new, new_cases, open_model
 from .options import Model, NewData
 from .parser import Arg
 
@@ -50,7 +50,7 @@ class Predict:
         trained = open_model(self.model)
         data = load_new(self.source, self.new, trained)
         # Predictions need no targets, so what is wrong with those of the data does not matter.
-        cases = trained.cases(dataclasses.replace(data, targets=None, classes=None), self.new.missing)
+        cases = new_cases(dataclasses.replace(data, targets=None, classes=None), self.new, trained)
         outputs = trained.outputs(cases, solver=SOLVERS[self.new.solver])
         rows = list(rows_of(outputs, trained.names, data.ids))
         text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows) if self.json else as_csv(rows)

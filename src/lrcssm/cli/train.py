@@ -18,14 +18,13 @@ from ..interrupts import heeding_interrupts
 from ..machine import environment
 from ..memory import keep_memory
 from ..models import ModelConfig, parameter_count
-from ..report.run import write_report
 from ..training import Facts, Fitted, Trained, first_model, fit, recipe
 from ..training.folder import Folder, RunError
 from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
 from ..training.provenance import divide, judged, origin, same_run
 from ..training.recipe import find_preset
 from .devices import DeviceOptions, open_mesh, with_others
-from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given
+from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
 from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
@@ -84,7 +83,8 @@ def run(options: Train) -> None:
         options = dataclasses.replace(options, quiet=True, json=False)
     data = load(options.source, directory=options.data_dir, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
-    cases = ready(data, options.missing)
+    refuse_missing(data, options.missing)
+    cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
     config, training = recipe(
         Facts.of_dataset(data, cases), given(options.model), given(options.training) | {"seed": options.seed},
@@ -153,17 +153,6 @@ def run(options: Train) -> None:
         _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
 
 
-def ready(data: Dataset, missing: str) -> Cases:
-    """Cases of a data set; missing values are refused in the words of the command line."""
-    if missing == "error" and data.missing:
-        first = next(i for i, one in enumerate(data.series) if np.isnan(one).any())
-        raise RunError(
-            f"{data.name} has {data.missing:,} missing values, the first of them in case {data.id_of(first)}; --missing mask "
-            "skips such steps, --missing fill carries the last value forward."
-        )
-    return data.cases(missing)
-
-
 def _finish(
     options: Train,
     data: Dataset,
@@ -175,6 +164,8 @@ def _finish(
     facts: dict[str, Any],
 ) -> None:
     """Write model, predictions, scores and report; whatever is there already is written again, the same."""
+    from ..report.run import write_report  # matplotlib is slow to import
+
     classes = None if data.classes is None else np.array(data.classes)
     trained = Trained(
         fitted.model, classes, data.channel_names, options.missing, test.unit,

@@ -3,20 +3,23 @@
 from typing import Any
 
 from .config import RELEASED as RELEASED, ModelConfig as ModelConfig
+from .context import Context as Context
 from .flops import Flops as Flops, flops_per_step as flops_per_step
+from .plan import Plan as Plan, make_plan as make_plan
 from .sequence import (
     ModelState as ModelState,
     SequenceModel as SequenceModel,
     parameter_count as parameter_count,
     trainable as trainable,
 )
+from .sizes import check_size as check_size
 from .step import StepState as StepState
 from .stream import Stream as Stream
 from .time import LAYERS as LAYERS
 
-# A whole series is at hand in most tasks, so its past and its future can be read alike.
+# In most tasks the whole series is available, so a block can read it in both directions.
 _OURS = {"bidirectional": True}
-# The block that LRU, S5 and LinOSS were published with; that of S6 and Mamba has a layer norm.
+# The block with which LRU, S5 and LinOSS were published; that of S6 and Mamba has a layer norm.
 _LINEAR = {
     "encoder": "linear",
     "layout": "pre-norm",
@@ -59,4 +62,4 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "rformer": {"cell": "Transformer", "patch": 1, "signature": {"windows": 50, "level": 2, "view": "global"}}
     | _TOKENS,
 }
-"""Every architecture by its name: the fields of `ModelConfig` that make it."""
+"""Fields of `ModelConfig` for each architecture, by name."""

@@ -114,22 +114,18 @@ class ModelConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise InvalidValue(f"ModelConfig got {name}={value!r}; give a whole number of at least 1.")
-        if not 0 <= self.dropout < 1:
-            raise InvalidValue(f"ModelConfig got dropout={self.dropout!r}; give a number from 0 to below 1.")
-        if self.task == "per-step" and self.pool != "mean":
-            raise InvalidValue(
-                f'ModelConfig got task="per-step" with pool={self.pool!r}; each step has its own output.'
-            )
-        if self.task == "per-step" and self.patch > 1:
-            raise InvalidValue(f'ModelConfig got task="per-step" with patch={self.patch}; give patch=1.')
-        if self.norm == "batch" and self.layout != "pre-norm":
-            raise InvalidValue(
-                f'ModelConfig got norm="batch" with layout={self.layout!r}; it goes with layout="pre-norm".'
-            )
-        if self.encoder == "none" and self.layout != "bare":
-            raise InvalidValue(
-                f'ModelConfig got encoder="none" with layout={self.layout!r}; it goes with layout="bare".'
-            )
+        per_step, layout = self.task == "per-step", f"layout={self.layout!r}; give layout"
+        _refuse(
+            {
+                f"dropout={self.dropout!r}; give a number from 0 to below 1": not 0 <= self.dropout < 1,
+                f'task="per-step" with pool={self.pool!r}; each step has its own output, so give pool=None': (
+                    per_step and self.pool != "mean"
+                ),
+                f'task="per-step" with patch={self.patch}; give patch=1': per_step and self.patch > 1,
+                f'norm="batch" with {layout}="pre-norm"': self.norm == "batch" and self.layout != "pre-norm",
+                f'encoder="none" with {layout}="bare"': self.encoder == "none" and self.layout != "bare",
+            }
+        )
         if self.signature:
             self._check_signature()
         self._check_cell()
@@ -156,50 +152,42 @@ class ModelConfig:
                 )
 
     def _check_signature(self):
-        given = dict(self.signature)
         known = {"windows": None, "level": 2, "view": "both", "univariate": False}
-        if unknown := set(given) - set(known):
-            raise InvalidValue(
-                f"ModelConfig got a signature with {', '.join(sorted(unknown))}; give some of {', '.join(known)}."
-            )
-        chosen = known | given
-        for name in ("windows", "level"):
-            if type(chosen[name]) is not int or chosen[name] < 1:
-                raise InvalidValue(
-                    f"ModelConfig got a signature with {name}={chosen[name]!r}; give a whole number of at least 1."
-                )
-        if chosen["view"] not in VIEWS:
-            raise InvalidValue(
-                f"ModelConfig got a signature with view={chosen['view']!r}; give one of {', '.join(VIEWS)}."
-            )
-        if type(chosen["univariate"]) is not bool:
-            raise InvalidValue(
-                f"ModelConfig got a signature with univariate={chosen['univariate']!r}; give true or false."
-            )
-        if self.patch > 1:
-            raise InvalidValue(
-                f"ModelConfig got a signature and patch={self.patch}; windows are patches, so give patch=1."
-            )
-        if self.task == "per-step":
-            raise InvalidValue('ModelConfig got a signature with task="per-step"; windows have outputs, but not steps.')
-        if chosen["univariate"] and self.include_time:
-            raise InvalidValue(
-                "ModelConfig got a univariate signature, which has the time, and include_time=True; give include_time=False."
-            )
+        chosen: dict[str, Any] = known | dict(self.signature)
+        unknown = sorted(set(chosen) - set(known))
+        view, univariate = chosen["view"], chosen["univariate"]
+        _refuse(
+            {
+                f"a signature with {', '.join(unknown)}; give some of {', '.join(known)}": bool(unknown),
+                **{
+                    f"a signature with {name}={chosen[name]!r}; give a whole number of at least 1": (
+                        type(chosen[name]) is not int or chosen[name] < 1
+                    )
+                    for name in ("windows", "level")
+                },
+                f"a signature with view={view!r}; give one of {', '.join(VIEWS)}": view not in VIEWS,
+                f"a signature with univariate={univariate!r}; give true or false": type(univariate) is not bool,
+                f"a signature and patch={self.patch}; windows are patches, so give patch=1": self.patch > 1,
+                'a signature with task="per-step"; windows have outputs, but not steps': self.task == "per-step",
+                "a univariate signature, which has the time, and include_time=True; give include_time=False": (
+                    univariate and self.include_time
+                ),
+            }
+        )
         object.__setattr__(self, "signature", tuple(sorted(chosen.items())))
 
     def replace(self, **changes: Any) -> "ModelConfig":
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
     def to_json(self) -> str:
-        """All fields as a JSON object."""
+        """Write all fields as a JSON object."""
         mappings = {name: dict(getattr(self, name)) for name in _MAPPINGS}
         return json.dumps(dataclasses.asdict(self) | mappings, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
-        """The inverse of `to_json`; a field that does not exist is refused by name, and so is a cell that nobody registered."""
+        """Read what `to_json` wrote. Raise `InvalidValue` for unknown fields and for cells that are not registered."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
             raise InvalidValue(f"A model's configuration is a JSON object, not {type(fields).__name__}.")
@@ -213,9 +201,16 @@ class ModelConfig:
         return cls(**fields)
 
 
+def _refuse(mistakes: dict[str, bool]) -> None:
+    """Raise `InvalidValue` for the first mistake that was made."""
+    for mistake, made in mistakes.items():
+        if made:
+            raise InvalidValue(f"ModelConfig got {mistake}.")
+
+
 RELEASED: dict[str, Any] = {
     "cell_options": {"form": "released"}, "standardise": "none", "layout": "released", "mixer": "mlp",
     "activation": "relu", "pool": "logits", "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
-"""The fields of `ModelConfig` that make the model of the code released with the paper: its cell, its blocks, and a classifier
-for each step whose logits are averaged. (Its dropout was never applied; its elastance shift never used, so it is not here.)"""
+"""Fields of `ModelConfig` for the model of the code released with the paper: its cell, its blocks, and a classifier for each
+step whose logits are averaged. (That code never applies its dropout and never uses its elastance shift, so both are left out.)"""

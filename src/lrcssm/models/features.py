@@ -1,4 +1,4 @@
-"""From the data to what the encoder sees: scaling, differences, time, patches or signatures of windows."""
+"""Features of the data for the encoder: scaling, differences, time, patches or signatures of windows."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class Features(eqx.Module):
     """`(time, ..., channels)` to `(time / patch, ..., features)` or `(windows, ..., signatures)`, with `dt` and mask
     of the new steps.
 
-    Windows share the valid steps of each sequence evenly, so all sequences that are long enough have the same number of
+    Windows share the observed steps of each sequence evenly, so all sequences that are long enough have the same number of
     them; a shorter one has one for each step.
     """
 
@@ -35,12 +35,7 @@ class Features(eqx.Module):
         self.difference = jnp.ones(config.input_dim)
         self.standardise, self.differences = config.standardise, config.differences
         self.time, self.patch = config.include_time, config.patch
-        channels = config.input_dim * (2 if config.differences else 1) + int(config.include_time)
-        self.signature, self.size = config.signature, config.patch * channels
-        if self.signature:
-            how = dict(self.signature)
-            paths, each = (channels, 2) if how["univariate"] else (1, channels)
-            self.size = (2 if how["view"] == "both" else 1) * paths * signature_size(each, how["level"])
+        self.signature, self.size = config.signature, feature_size(config)
 
     def __call__(
         self,
@@ -49,8 +44,14 @@ class Features(eqx.Module):
         mask: Bool[Array, "time *batch"] | None,
         before: tuple[Float[Array, "*batch channels"], Bool[Array, "*batch"]] | None,
     ) -> tuple[Float[Array, "steps *batch features"], Any, Bool[Array, "steps *batch"] | None]:
-        """`before` is the sample before the first one, for the differences, and whether it was valid; where there is none the
-        first difference is 0."""
+        """Compute features, `dt` and mask of the new steps.
+
+        **Arguments:**
+
+        - `inputs`, `dt`, `mask`: as for `SequenceModel`.
+        - `before`: the sample before the first one, for the differences, and whether it was observed; where it was not, or
+            without it, the first difference is 0.
+        """
         inputs = masked(inputs, mask)
         x = self.scaled(inputs, mask)
         parts = [x]
@@ -68,7 +69,7 @@ class Features(eqx.Module):
         return x if self.patch == 1 else self._patches(x), self._step(dt, mask, x.shape[0]), self._valid(mask)
 
     def scaled(self, x: Array, mask: Array | None) -> Array:
-        """The inputs at unit scale."""
+        """Scale the inputs."""
         if self.standardise == "channel":
             return (x - lax.stop_gradient(self.mean)) / lax.stop_gradient(self.scale)
         if self.standardise == "case":
@@ -77,7 +78,7 @@ class Features(eqx.Module):
         return x
 
     def _differences(self, x: Array, mask: Array | None) -> Array:
-        """Differences of scaled inputs, at unit scale too: those of a smooth series are small."""
+        """Scale differences of scaled inputs to unit scale too: those of a smooth series are small."""
         x = masked(x, mask)
         if self.standardise == "channel":
             return x * lax.stop_gradient(self.scale / self.difference)
@@ -126,9 +127,19 @@ class Features(eqx.Module):
         return jnp.any(mask.reshape(-1, self.patch, *mask.shape[1:]), 1)
 
 
+def feature_size(config: ModelConfig) -> int:
+    """Count the features of a step for the encoder."""
+    channels = config.input_dim * (2 if config.differences else 1) + int(config.include_time)
+    if not config.signature:
+        return config.patch * channels
+    how = dict(config.signature)
+    paths, each = (channels, 2) if how["univariate"] else (1, channels)
+    return (2 if how["view"] == "both" else 1) * paths * signature_size(each, how["level"])
+
+
 def _share(x, dt, mask):
-    """How much of a sequence's time has passed at each valid step since the first: from 0 to below 1, as i/T for T steps of
-    equal length. What is not valid does not count."""
+    """Share of a sequence's time between its first and each observed step: from 0 to below 1, as i/T for T steps of equal
+    length. Padding takes no time."""
     if mask is None and (dt is None or jnp.ndim(dt) == 0):
         share = jnp.arange(x.shape[0], dtype=x.dtype) / x.shape[0]
         return jnp.broadcast_to(share.reshape(-1, *(1,) * (x.ndim - 2)), x.shape[:-1])
@@ -146,5 +157,5 @@ def _pad(x, multiple):
 
 
 def _both(mask):
-    """Whether a step and the one before it are valid, if it is among these."""
+    """True where a step and the one before it, if it is among these, are observed."""
     return None if mask is None else mask & jnp.concatenate([mask[:1], mask[:-1]])

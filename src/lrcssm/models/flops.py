@@ -1,4 +1,4 @@
-"""How much arithmetic a model takes, from its shapes alone."""
+"""Arithmetic of a model, counted from its shapes."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,10 @@ from .sequence import SequenceModel
 
 class Flops(NamedTuple):
     """Floating-point operations of the matrix products for one step of one sequence (after patching): `forward`, and
-    `training`, forward and backward; what is computed again for want of memory is not in it.
+    `training`, forward and backward without what is recomputed to save memory.
 
-    `constant` is `training` over width times depth: the c_f of a cost that is written as c_f · batch · time · width · depth.
+    `constant` is `training / (hidden_dim · num_blocks)`: the c_f of a cost that is written as
+    c_f · batch · time · hidden_dim · num_blocks.
     """
 
     forward: float
@@ -23,8 +24,8 @@ class Flops(NamedTuple):
 
 
 def flops_per_step(model: SequenceModel) -> Flops:
-    """Counts the multiplications and additions of all products with a weight matrix, which are nearly all there are: what is
-    elementwise adds a few operations for each feature and state.
+    """Count the multiplications and additions of all products with a weight matrix. Elementwise operations, a few for each
+    feature and state, are left out.
 
     ```python
     import jax, lrcssm
@@ -38,11 +39,11 @@ def flops_per_step(model: SequenceModel) -> Flops:
     head = model.head
     if model.pool is not None:  # its last map is applied once for a sequence
         head = head.first if isinstance(head, MLP) and model.config.pool == "logits" else None
-    seen = (model.encoder, model.blocks, None if model.pool is None else model.pool.score, head)
-    weights = [leaf for leaf in jax.tree.leaves(eqx.filter(seen, eqx.is_inexact_array)) if leaf.ndim == 2]
+    parts = (model.encoder, model.blocks, None if model.pool is None else model.pool.score, head)
+    weights = [leaf for leaf in jax.tree.leaves(eqx.filter(parts, eqx.is_inexact_array)) if leaf.ndim == 2]
     forward = 2.0 * sum(leaf.size * (4 if jnp.iscomplexobj(leaf) else 1) for leaf in weights)
     training = 3 * forward
-    if model.encoder is not None:  # nobody asks for the derivative with respect to the data
+    if model.encoder is not None:  # training needs no derivative with respect to the data
         first = model.encoder.first if isinstance(model.encoder, MLP) else model.encoder
         training -= 2.0 * first.weight.size
     return Flops(forward, training, training / (model.config.hidden_dim * model.config.num_blocks))

@@ -1,4 +1,4 @@
-"""Maps of one step's features: everything but the recurrence."""
+"""Maps of the features of each step, and sums over observed steps."""
 
 import functools
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 def in_its_precision(method: Callable[Concatenate[Any, Given], Result]) -> Callable[Concatenate[Any, Given], Result]:
-    """A method of a model whose matrix products are as its configuration says."""
+    """Run a method of a model with the precision of matrix products that its configuration names."""
 
     @functools.wraps(method)
     def run(self: Any, *args: Given.args, **options: Given.kwargs) -> Result:
@@ -54,8 +54,8 @@ class Linear(eqx.Module):
 
 
 class MLP(eqx.Module):
-    """Linear, activation, linear. The released code takes the number of outputs for that of inputs when it draws the
-    weights, from ±√(6/outputs); so does `released`."""
+    """Linear, activation, linear. With `released`, weights are drawn from ±√(6/outputs), as by the released code, which takes
+    the number of outputs for that of inputs."""
 
     first: Linear
     second: Linear
@@ -76,7 +76,7 @@ class MLP(eqx.Module):
         return self.second(self.hidden(x))
 
     def hidden(self, x: Float[Array, "... inputs"]) -> Float[Array, "... hidden"]:
-        """The features between the two maps."""
+        """Compute the features between the two maps."""
         return ACTIVATIONS[self.activation](self.first(x))
 
 
@@ -104,7 +104,7 @@ def normalise(x: Float[Array, "... features"]) -> Float[Array, "... features"]:
 
 
 def dropout(x: Float[Array, "time *rest"], rate: float, key: PRNGKeyArray | None) -> Float[Array, "time *rest"]:
-    """Zeroes a share of the features, the same ones at all steps of a sample; the identity without a key."""
+    """Zero a share of the features, the same ones at all steps of a sample; without a key, none."""
     if rate == 0 or key is None:
         return x
     keep = jax.random.bernoulli(key, 1 - rate, x.shape[1:])
@@ -114,12 +114,12 @@ def dropout(x: Float[Array, "time *rest"], rate: float, key: PRNGKeyArray | None
 def moments(
     x: Float[Array, "time *batch features"], mask: Bool[Array, "time *batch"] | None
 ) -> tuple[Float[Array, "*batch features"], Float[Array, "*batch features"]]:
-    """Mean and variance over the valid steps."""
+    """Mean and variance over the observed steps."""
     count = x.shape[0] if mask is None else jnp.maximum(jnp.sum(mask, 0), 1)[..., None].astype(x.dtype)
     mean = jnp.sum(masked(x, mask), 0) / count
     return mean, jnp.sum(masked((x - mean) ** 2, mask), 0) / count
 
 
 def masked(x: Float[Array, "time *rest"], mask: Bool[Array, "time *batch"] | None, fill: float = 0.0) -> Array:
-    """`fill` in the place of what is not valid."""
+    """Replace padding by `fill`."""
     return x if mask is None else jnp.where(mask[..., None], x, fill)

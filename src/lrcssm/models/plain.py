@@ -1,14 +1,14 @@
-"""Recurrences without a solver: for one step at a time, and for programs that leave this package."""
+"""Recurrences without a solver, for single steps and for exported programs."""
 
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
-from ..engine import Solver
 from ..engine.system import update
+from .context import Context
 from .time import Outcome, Recurrent
 from .time.base import first_state
 
@@ -18,25 +18,14 @@ T = TypeVar("T")
 class Plain(Recurrent):
     """A cell over time as a loop over its `step` and nothing else: no status, no check, no gradient of its own.
 
-    One step has no loop either. What it gives is what `Sequential` gives, and it may have a symbolic length.
+    A single step has no loop. The outputs are those of `Sequential`; the length may be symbolic.
     """
 
     def __init__(self, layer: Recurrent):
         self.cell, self.size = layer.cell, layer.size
 
-    def __call__(
-        self,
-        inputs: Float[Array, "time *batch width"],
-        *,
-        state: Any,
-        dt: Any,
-        mask: Bool[Array, "time *batch"] | None,
-        key: PRNGKeyArray | None,
-        solver: Solver,
-        throw: bool,
-    ) -> Outcome:
-        del key, solver, throw
-        cell, batch = self.cell, inputs.shape[1:-1]
+    def __call__(self, inputs: Float[Array, "time *batch width"], state: Any, context: Context) -> Outcome:
+        cell, batch, dt, mask = self.cell, inputs.shape[1:-1], context.dt, context.mask
         state = first_state(cell, state, batch)
         if dt is not None:
             dt = jnp.asarray(dt, jnp.finfo(state.dtype).dtype)
@@ -59,11 +48,11 @@ class Plain(Recurrent):
 
 
 def _spread(dt, batch):
-    """`update` wants one time for all samples or one for each."""
+    """One time for all samples or one for each, as `update` needs it."""
     return dt if dt is None or dt.ndim == 0 else jnp.broadcast_to(dt, batch)
 
 
 def plain(tree: T) -> T:
-    """A model (or part of one) with every recurrence in it made plain, wherever it is."""
+    """Replace every recurrence in a model, or in part of one, by a plain loop."""
     recurrent = lambda node: isinstance(node, Recurrent)
     return jax.tree.map(lambda node: Plain(node) if recurrent(node) else node, tree, is_leaf=recurrent)

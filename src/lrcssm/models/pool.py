@@ -1,4 +1,4 @@
-"""How the features of all valid steps become those of the sequence, one piece of time after the other."""
+"""Pools: from the features of all observed steps to those of the sequence, one piece of time after the other."""
 
 from typing import Any
 
@@ -7,13 +7,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Float, PRNGKeyArray
 
+from ..cells.base import linear
 from .layers import Linear, masked
 
 
 class Pool(eqx.Module):
     """`(time, ..., width)` to `(..., pooled)`.
 
-    What is seen of a sequence is added up piece by piece: `add` to `start` or to what an earlier call gave, then `result`.
+    A sequence is added up piece by piece: `add` to `start` or to the sums of an earlier call, then `result`.
 
     **Arguments:**
 
@@ -21,7 +22,7 @@ class Pool(eqx.Module):
         step).
     """
 
-    score: Linear | None
+    score: Float[Array, "width 1"] | None
     kind: str = eqx.field(static=True)
     width: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
@@ -29,16 +30,16 @@ class Pool(eqx.Module):
     def __init__(self, kind: str, width: int, key: PRNGKeyArray):
         self.kind, self.width = kind, width
         self.size = 3 * width if kind == "mean-max-std" else width
-        self.score = Linear(width, 1, key) if kind == "attention" else None
+        self.score = Linear(width, 1, key).weight if kind == "attention" else None
 
     def __call__(
         self, x: Float[Array, "time *batch width"], mask: Bool[Array, "time *batch"] | None
     ) -> Float[Array, "*batch pooled"]:
-        """Of a whole sequence."""
+        """Pool a whole sequence."""
         return self.result(self.add(self.start(x.shape[1:-1], x.dtype), x, mask))
 
     def start(self, batch: tuple[Any, ...], dtype: DTypeLike) -> dict[str, Any]:
-        """What is known before the first step."""
+        """Return the sums before the first step."""
         zero, one = jnp.zeros((*batch, self.width), dtype), jnp.zeros((*batch, 1), dtype)
         if self.kind == "last":
             return {"last": zero}
@@ -48,67 +49,67 @@ class Pool(eqx.Module):
         return found | ({"squares": zero, "highest": zero - jnp.inf} if self.kind == "mean-max-std" else {})
 
     def add(
-        self, known: dict[str, Any], x: Float[Array, "time *batch width"], mask: Bool[Array, "time *batch"] | None
+        self, sums: dict[str, Any], x: Float[Array, "time *batch width"], mask: Bool[Array, "time *batch"] | None
     ) -> dict[str, Any]:
-        """What is known after some more steps."""
+        """Return the sums after some more steps."""
         if self.kind == "last":
             last = last_valid(x, mask)
-            return {"last": last if mask is None else jnp.where(jnp.any(mask, 0)[..., None], last, known["last"])}
+            return {"last": last if mask is None else jnp.where(jnp.any(mask, 0)[..., None], last, sums["last"])}
         if self.score is not None:
-            return _attend(known, self.score(x), x, mask)
-        found = _moments(known, x, mask)
+            return _attend(sums, linear(x, self.score), x, mask)
+        found = _moments(sums, x, mask)
         if self.kind == "mean-max-std":
             # By position: the gradient of a maximum looks for the value, and where the compiler computes that twice,
             # rounding can keep it from being found, which gives NaN.
             x = masked(x, mask, -jnp.inf)
             one = isinstance(x.shape[0], int) and x.shape[0] == 1
             highest = x[0] if one else jnp.take_along_axis(x, jnp.argmax(x, 0)[None], 0)[0]
-            found["highest"] = jnp.where(highest > known["highest"], highest, known["highest"])
+            found["highest"] = jnp.where(highest > sums["highest"], highest, sums["highest"])
         return found
 
-    def result(self, known: dict[str, Any]) -> Float[Array, "*batch pooled"]:
-        """The features of the sequence."""
+    def result(self, sums: dict[str, Any]) -> Float[Array, "*batch pooled"]:
+        """Compute the features of the sequence from the sums."""
         if self.kind == "last":
-            return known["last"]
+            return sums["last"]
         if self.kind == "attention":
-            return known["sum"] / known["weight"]
+            return sums["sum"] / sums["weight"]
         if self.kind == "mean":
-            return known["mean"]
-        variance = known["squares"] / jnp.maximum(known["count"], 1)
-        return jnp.concatenate([known["mean"], known["highest"], jnp.sqrt(variance + 1e-6)], -1)
+            return sums["mean"]
+        variance = sums["squares"] / jnp.maximum(sums["count"], 1)
+        return jnp.concatenate([sums["mean"], sums["highest"], jnp.sqrt(variance + 1e-6)], -1)
 
 
-def _moments(known, x, mask):
-    """The number of valid steps, their mean and (where it is known so far) the sum of squares around it."""
+def _moments(sums, x, mask):
+    """The number of observed steps, their mean and (where it is among the sums) the sum of squares around it."""
     steps = jnp.asarray(x.shape[0]) if mask is None else jnp.sum(mask, 0)[..., None]
-    count = jnp.broadcast_to(steps.astype(x.dtype), known["count"].shape)
+    count = jnp.broadcast_to(steps.astype(x.dtype), sums["count"].shape)
     mean = jnp.sum(masked(x, mask), 0) / jnp.maximum(count, 1)
-    total = known["count"] + count
-    share, apart = count / jnp.maximum(total, 1), mean - known["mean"]
-    found = {"count": total, "mean": known["mean"] + share * apart}
-    if "squares" in known:
+    total = sums["count"] + count
+    share, apart = count / jnp.maximum(total, 1), mean - sums["mean"]
+    found = {"count": total, "mean": sums["mean"] + share * apart}
+    if "squares" in sums:
         squares = jnp.sum(masked((x - mean) ** 2, mask), 0)
-        found["squares"] = known["squares"] + squares + share * known["count"] * apart**2
+        found["squares"] = sums["squares"] + squares + share * sums["count"] * apart**2
     return found
 
 
-def _attend(known, score, x, mask):
+def _attend(sums, score, x, mask):
     """Sums of weights exp(score) and of weighted features, both over exp(highest score)."""
     score = masked(score, mask, -jnp.inf)
-    highest = lax.stop_gradient(jnp.maximum(known["highest"], jnp.max(score, 0)))
-    zero = jnp.where(jnp.isfinite(highest), highest, 0)  # no valid step yet
-    weights, before = jnp.exp(score - zero), jnp.exp(known["highest"] - zero)
+    highest = lax.stop_gradient(jnp.maximum(sums["highest"], jnp.max(score, 0)))
+    zero = jnp.where(jnp.isfinite(highest), highest, 0)  # no observed step yet
+    weights, before = jnp.exp(score - zero), jnp.exp(sums["highest"] - zero)
     return {
         "highest": highest,
-        "weight": before * known["weight"] + jnp.sum(weights, 0),
-        "sum": before * known["sum"] + jnp.sum(weights * masked(x, mask), 0),
+        "weight": before * sums["weight"] + jnp.sum(weights, 0),
+        "sum": before * sums["sum"] + jnp.sum(weights * masked(x, mask), 0),
     }
 
 
 def last_valid(
     x: Float[Array, "time *batch features"], mask: Bool[Array, "time *batch"] | None
 ) -> Float[Array, "*batch features"]:
-    """What is there at the last valid step of each sample."""
+    """Return the features of the last observed step of each sample."""
     if mask is None:
         return x[-1]
     steps = jnp.arange(x.shape[0]).reshape(-1, *(1,) * (mask.ndim - 1))

@@ -13,14 +13,14 @@ from ..cells.base import parameter_count as count_numbers
 from ..engine import Auto, Solver
 from ..engine.solve import check_solution, is_traced
 from ..errors import InvalidType, InvalidValue
-from .block import Block, Passed
-from .budget import choose_way
-from .chunks import choose_chunk, choose_pieces, run_chunks, why_at_once
+from .block import Block, BlockResult
 from .config import ModelConfig
+from .context import Context
 from .features import Features
 from .layers import MLP, Linear, in_its_precision, masked, normalise
+from .loops import run_blocks, run_chunks
+from .plan import Plan, make_plan, why_whole
 from .pool import Pool
-from .recompute import alike, run_again, very_long
 from .step import StepState, start, step
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class ModelState(eqx.Module):
-    """What a model remembers of a sequence: the state of each block, and the sample of the last step, and whether that step was
-    valid, if it takes differences."""
+    """State of a model after some steps of a sequence: the states of its blocks and, if it takes differences, the last sample
+    and whether it was observed."""
 
     blocks: tuple[Any, ...]
     last: Float[Array, "*batch channels"] | None
@@ -81,7 +81,7 @@ class SequenceModel(eqx.Module):
         self.target_mean, self.target_scale = jnp.zeros(config.output_dim), jnp.ones(config.output_dim)
         self.pool = None
         if config.task != "per-step":
-            self.pool = Pool("mean" if config.pool == "logits" else config.pool, width, keys[2])
+            self.pool = Pool("mean" if config.pool == "logits" else str(config.pool), width, keys[2])
         if config.pool == "logits":
             self.head = MLP(width, width, config.output_dim, "relu", keys[1], released=config.layout == "released")
         else:
@@ -101,33 +101,33 @@ class SequenceModel(eqx.Module):
         truncate: int | None = None,
         memory: int | float | str | None = None,
     ) -> tuple[Float[Array, "*out"], ModelState]:
-        """The outputs, and the state after the last step.
+        """Compute the outputs, and the state after the last step.
 
         **Arguments:**
 
         - `inputs`: `(time, ..., channels)`.
-        - `state`: that of a previous call, to go on where it ended; the outputs are then those of this piece alone.
+        - `state`: of a previous call, to continue from; the outputs are then those of this piece alone.
         - `dt`, `mask`: as for `lrcssm.solve`.
         - `key`: for dropout; without it there is none.
         - `solver`, `throw`: as for `lrcssm.solve`.
-        - `chunk`: how many steps (after patching) go through all blocks before the next ones. `"auto"` does that for long
-            inputs, `None` never. All but the states is computed again in the backward pass, and if these are very many
-            they are too, so that memory grows with the length over the chunk. Outputs and gradients are the same to
-            rounding. A model that has to see all steps at once (one that is bidirectional, say) cannot: of a very long
-            input `"auto"` then keeps what is between its blocks, and computes what is inside them again.
-        - `truncate`: a chunk as well, but gradients go no further back than to its beginning (truncated back-propagation
-            through time); outputs are the same.
-        - `memory`: the most that a step of training may take on each device, with parameters and optimiser: bytes, or a text
-            such as `"1.5GB"`. By an estimate from the shapes, which is rather too large, `chunk="auto"` then keeps all it can:
-            everything, the states, or nothing, in chunks that fit. What cannot fit is refused.
+        - `chunk`: steps (after patching) that go through all blocks before the next ones. `"auto"` chooses it for long
+            inputs, `None` takes all steps at once. The backward pass recomputes all but the states, and very many states as
+            well, so that memory grows with the length over the chunk. Outputs and gradients are the same to rounding. A
+            model that needs all steps at once (a bidirectional one, say) takes no chunks: for a very long input `"auto"`
+            then keeps what is between its blocks, and recomputes what is inside them.
+        - `truncate`: a chunk as well, but gradients end at its start (truncated back-propagation through time); outputs are
+            the same.
+        - `memory`: upper limit for a step of training on each device, with parameters and optimiser: bytes, or a text such as
+            `"1.5GB"`. By an upper estimate from the shapes, `chunk="auto"` then keeps as much as fits: everything, the
+            states, or nothing, in chunks that fit. `InvalidValue` is raised if nothing fits.
 
         **Returns:**
 
         `(..., outputs)`, or `(time, ..., outputs)` for `task="per-step"`; and a `ModelState`.
         """
         outputs, state, _ = self.run(
-            inputs, state=state, dt=dt, mask=mask, key=key, solver=solver, throw=throw, chunk=chunk, truncate=truncate,
-            memory=memory,
+            inputs, state=state, chunk=chunk, truncate=truncate, memory=memory,
+            dt=dt, mask=mask, key=key, solver=solver, throw=throw,
         )  # fmt: skip
         return outputs, state
 
@@ -137,54 +137,43 @@ class SequenceModel(eqx.Module):
         inputs: Float[Array, "time *batch channels"],
         *,
         state: ModelState | None = None,
-        dt: Any = None,
-        mask: Bool[Array, "time *batch"] | None = None,
-        key: PRNGKeyArray | None = None,
-        solver: Solver = Auto(),
-        throw: bool = True,
         chunk: int | Literal["auto"] | None = "auto",
         truncate: int | None = None,
         memory: int | float | str | None = None,
-    ) -> tuple[Float[Array, "*out"], ModelState, tuple[Passed, ...]]:
-        """As a call, with what each block leaves behind as well: its `solution`, and its `norm` gone on."""
+        **context: Any,
+    ) -> tuple[Float[Array, "*out"], ModelState, tuple[BlockResult, ...]]:
+        """Do what a call with the same arguments does (`context`: the fields of `Context`), and return the result of each block
+        as well: its `solution`, and its updated `norm`."""
         self._check(inputs, state)
+        given = Context(**context)
         before = None if state is None or state.last is None or state.valid is None else (state.last, state.valid)
-        x, dt, valid = self.features(inputs, dt, mask, before)
-        keys = (None,) * len(self.blocks) if key is None else tuple(jax.random.split(key, len(self.blocks)))
+        x, dt, valid = self.features(inputs, given.dt, given.mask, before)
         states = (None,) * len(self.blocks) if state is None else state.blocks
+        training, limits = given.key is not None, {"chunk": chunk, "truncate": truncate, "memory": memory}
+        plan = make_plan(self, x, training=training, solver=given.solver, **limits)
         traced = is_traced((self, x, states, dt, valid))
-        how: dict[str, Any] = {"keys": keys, "solver": solver, "throw": throw and traced}
-        training = key is not None
-        size = choose_chunk(self, x, chunk, training, solver)
-        if truncate is not None:
-            size = choose_pieces(self, x, truncate, size, training, solver)
-        again, states_too = chunk == "auto" and very_long(self, x), None
-        if memory is not None:
-            reason = why_at_once(self, training, solver)
-            size, again, states_too = choose_way(self, x, memory, chunk, size, truncate, reason, solver)
-        cut = None if truncate is None or size is None or x.shape[0] <= truncate else truncate // size
-        how["states_too"] = states_too
-        if size is None:
-            h, passed = self.stack(x, states, dt, valid, again=again, **how)
-            known = self.unseen(x.shape[1:-1])
-            outputs = self.head(h) if known is None else self.conclude(self.look(known, h, valid))
+        # Outside of a trace errors are raised below: inside a loop a solve cannot raise one with its own sentence.
+        inner = given.replace(dt=dt, mask=valid, throw=given.throw and traced)
+        if plan.chunk is None:
+            h, results = self.stack(x, states, inner, plan)
+            outputs = self.finish(*self.read(self.start_pool(x.shape[1:-1]), h, valid))
         else:
-            outputs, passed = run_chunks(self, x, states, dt, valid, size, cut=cut, **how)
-        if throw and not traced:  # inside a loop a solve cannot say it in a sentence
-            for left in passed:
-                if left.solution is not None:
-                    check_solution(left.solution)
+            outputs, results = run_chunks(self, x, states, inner, plan)
+        if given.throw and not traced:
+            for result in results:
+                if result.solution is not None:
+                    check_solution(result.solution)
         last = seen = None
         if self.config.differences:
-            last = masked(inputs, mask)[-1]
-            seen = jnp.ones(last.shape[:-1], bool) if mask is None else mask[-1]
-        return self._scaled(outputs), ModelState(tuple(left.state for left in passed), last, seen), passed
+            last = masked(inputs, given.mask)[-1]
+            seen = jnp.ones(last.shape[:-1], bool) if given.mask is None else given.mask[-1]
+        return self._scaled(outputs), ModelState(tuple(result.state for result in results), last, seen), results
 
     @in_its_precision
     def step(
         self, sample: Float[Array, "*batch channels"], state: StepState | None = None, *, dt: Any = None
     ) -> tuple[Float[Array, "*batch outputs"], StepState]:
-        """The output after one more sample, and the state to give with the next one.
+        """Compute the output after one more sample, and the state to give with the next one.
 
         ```python
         import jax, lrcssm
@@ -201,14 +190,14 @@ class SequenceModel(eqx.Module):
         **Arguments:**
 
         - `sample`: `(..., channels)`.
-        - `state`: what the call for the sample before it gave; `None` at the start.
-        - `dt`: the time that this step takes, a scalar or `(...)`; 1 if not given.
+        - `state`: of the call for the sample before; `None` at the start.
+        - `dt`: time of this step, a scalar or `(...)`; 1 if not given.
 
         **Returns:**
 
-        `(..., outputs)`: for `task="per-step"` that step's, else what a call with all samples so far gives. With patches
-        it is that after the last full patch, and not a number before there is one. And a `StepState`. Nothing is checked
-        on the way: a recurrence that overflows gives what is not finite.
+        `(..., outputs)`: for `task="per-step"` that step's, else those of a call with all samples so far; and a `StepState`.
+        With patches, the output after the last full patch, and NaN before there is one. Nothing is checked on the way: a
+        recurrence that overflows gives outputs that are not finite.
         """
         self.check_steps()
         wanted = self.config.input_dim
@@ -218,67 +207,58 @@ class SequenceModel(eqx.Module):
             )
         if state is not None and not isinstance(state, StepState):
             raise InvalidType(
-                f"step got a state of the kind {type(state).__name__}; give what step gave for the sample before. To begin "
-                "with a past, step through it."
+                f"step got a state of type {type(state).__name__}; give the state that step returned. To begin with a past, "
+                "step through it."
             )
         state = start(self, sample.shape[:-1]) if state is None else state
         outputs, state = step(self, sample, state, dt)
         return self._scaled(outputs), state
 
     def stream(self, count: int | None = None) -> "Stream":
-        """A stream, or `count` of them at once, each at its own position: see `lrcssm.models.Stream`."""
+        """Make a stream, or `count` of them at once, each at its own position: see `lrcssm.models.Stream`."""
         from .stream import Stream
 
         return Stream(self, count)
 
     def stack(
-        self,
-        x: Float[Array, "time *batch features"],
-        states: tuple[Any, ...],
-        dt: Any,
-        mask: Bool[Array, "time *batch"] | None,
-        *,
-        keys: tuple[PRNGKeyArray | None, ...],
-        solver: Solver,
-        throw: bool,
-        again: bool = False,
-        states_too: bool | None = None,
-    ) -> tuple[Float[Array, "time *batch width"], tuple[Passed, ...]]:
-        """Encoder and blocks, over some steps of what `features` gives. `again`: keep nothing but states of what is inside a
-        block for the backward pass, and compute it again; `states_too` says whether these, if not their number shall."""
+        self, x: Float[Array, "time *batch features"], states: tuple[Any, ...], context: Context, plan: Plan = Plan()
+    ) -> tuple[Float[Array, "time *batch width"], tuple[BlockResult, ...]]:
+        """Run encoder and blocks over some steps of what `features` returns."""
         h = x if self.encoder is None else self.encoder(x)
-        how: dict[str, Any] = {"dt": dt, "mask": mask, "solver": solver, "throw": throw}
-        passed = []
-        if again and alike(self.blocks, h.shape[-1]):
-            h, passed = run_again(self.blocks, h, states, keys, states_too, **how)
+        if plan.recomputes_blocks:
+            h, results = run_blocks(self.blocks, h, states, context, plan)
         else:
-            for block, state, key in zip(self.blocks, states, keys, strict=True):
-                h, left = block(h, state=state, key=key, **how)
-                passed.append(left)
+            results = []
+            for block, state, key in zip(self.blocks, states, context.keys(len(self.blocks)), strict=True):
+                h, result = block(h, state, context.replace(key=key))
+                results.append(result)
         if self.config.layout == "pre-norm" and self.config.final_norm:
             h = normalise(h)
-        return h, tuple(passed)
+        return h, tuple(results)
 
-    def unseen(self, batch: tuple[Any, ...]) -> dict[str, Any] | None:
-        """What the pool knows before the first step; `None` if each step has its own output."""
+    def start_pool(self, batch: tuple[Any, ...]) -> dict[str, Any] | None:
+        """Return the sums of the pool before the first step; `None` if each step has its own output."""
         return None if self.pool is None else self.pool.start(batch, self.target_mean.dtype)
 
-    def look(
-        self, known: dict[str, Any], h: Float[Array, "time *batch width"], mask: Bool[Array, "time *batch"] | None
-    ) -> dict[str, Any]:
-        """What the pool knows after some more steps."""
-        assert self.pool is not None
-        if self.config.pool == "logits":
-            # The head's last map commutes with the mean over time, and has far less to do after it.
-            assert isinstance(self.head, MLP)
-            h = self.head.hidden(h)
-        return self.pool.add(known, h, mask)
+    def read(
+        self,
+        pooled: dict[str, Any] | None,
+        h: Float[Array, "time *batch width"],
+        mask: Bool[Array, "time *batch"] | None,
+    ) -> tuple[dict[str, Any] | None, Float[Array, "time *batch outputs"] | None]:
+        """Add some more steps to the pool, or compute the output of each if there is none."""
+        if self.pool is None or pooled is None:
+            return None, self.head(h)
+        # The last map of the head commutes with the mean over time, and has far less to do after it.
+        h = self.head.hidden(h) if isinstance(self.head, MLP) else h
+        return self.pool.add(pooled, h, mask), None
 
-    def conclude(self, known: dict[str, Any]) -> Float[Array, "*batch outputs"]:
-        """The outputs for a sequence, from what the pool knows of it."""
-        assert self.pool is not None
+    def finish(self, pooled: dict[str, Any] | None, outputs: Any) -> Float[Array, "*out"]:
+        """Compute the outputs of a sequence from the sums of its pool; without a pool, return those of its steps."""
+        if self.pool is None or pooled is None:
+            return outputs
         head = self.head.second if isinstance(self.head, MLP) else self.head
-        return head(self.pool.result(known))
+        return head(self.pool.result(pooled))
 
     def _scaled(self, outputs):
         if self.config.task == "classify":
@@ -286,7 +266,7 @@ class SequenceModel(eqx.Module):
         return outputs * lax.stop_gradient(self.target_scale) + lax.stop_gradient(self.target_mean)
 
     def classifies(self, targets: Any) -> bool:
-        """Whether the outputs are logits of classes; with an output for each step the targets decide."""
+        """Return whether the outputs are logits of classes; with an output for each step the targets decide."""
         if self.config.task != "per-step":
             return self.config.task == "classify"
         one = targets[0] if isinstance(targets, tuple) else targets
@@ -299,55 +279,55 @@ class SequenceModel(eqx.Module):
                 f"The model got inputs of shape {inputs.shape}; expected (time, ..., {wanted}): time first, "
                 f"{wanted} channels last."
             )
-        if state is not None and not isinstance(state, ModelState):
+        if state is None:
+            return
+        if not isinstance(state, ModelState):
             raise InvalidType(
-                f"The model got a state of the kind {type(state).__name__}; a call takes what another call gave. What step gave "
+                f"The model got a state of type {type(state).__name__}; give the state that a call returned. The state of step "
                 "is for step."
             )
-        what = self.whole()
-        if state is not None and what is not None:
-            raise InvalidValue(f"The model got a state, but it {what}, so a sequence cannot be given to it in pieces.")
-        if state is not None and self.config.patch > 1 and inputs.shape[0] % self.config.patch:
+        if (reason := self.whole()) is not None:
+            raise InvalidValue(f"The model got a state, but it {reason}, so give it each sequence as a whole.")
+        if inputs.shape[0] % self.config.patch:
             raise InvalidValue(
                 f"The model got {inputs.shape[0]} steps and a state; with patch={self.config.patch} a piece must be a "
                 "multiple of that."
             )
 
-    def whole(self) -> str | None:
-        """Why a sequence cannot be given in pieces, if it cannot, to go on after "but it"."""
-        reasons = {
-            "is bidirectional": self.config.bidirectional,
-            "sees the share of time that has passed": self.config.include_time,
-            "scales each sequence as a whole": self.config.standardise == "case",
-            "cuts each sequence as a whole into windows": bool(self.config.signature),
-        } | {block.layer.whole: True for block in self.blocks if block.layer.whole is not None}
-        return next((reason for reason, holds in reasons.items() if holds), None)
+    def whole(self, **kind: Any) -> str | None:
+        """Return why a sequence cannot be given in pieces, to follow "it", or `None` if it can: see
+        `lrcssm.models.plan.why_whole`, which also knows of chunks and training."""
+        return why_whole(self, **kind)
 
     def check_steps(self) -> None:
-        """Raises `ValueError` with one sentence if the model cannot take one sample at a time."""
-        if (what := self.whole()) is not None:
+        """Raise `InvalidValue` if the model cannot take one sample at a time."""
+        if (reason := self.whole()) is not None:
             raise InvalidValue(
-                f"The model was asked for a step, but it {what}, so a sequence cannot be given to it in pieces; call it "
-                "with all steps."
+                f"The model was asked for a step, but it {reason}; call it with all steps of a sequence."
             )
 
     def with_statistics(
         self, mean: Any, scale: Any, difference: Any = 1.0, target_mean: Any = 0.0, target_scale: Any = 1.0
     ) -> "SequenceModel":
-        """The model with the mean and scale of each channel in the training data, and the scale of its first differences,
-        for `standardise="channel"`; and the mean and scale of the targets if they are numbers: what the model predicts is
-        then in their units. `Cases.statistics` gives all of them."""
+        """Return the model with the statistics of its training data, as `Cases.statistics` gives them.
+
+        **Arguments:**
+
+        - `mean`, `scale`, `difference`: of each channel, and the scale of its first differences, for
+            `standardise="channel"`.
+        - `target_mean`, `target_scale`: of targets that are numbers, in whose units the model then predicts.
+        """
         old = _statistics(self)
         given = (mean, scale, difference, target_mean, target_scale)
         new = tuple(jnp.broadcast_to(jnp.asarray(a, b.dtype), b.shape) for a, b in zip(given, old, strict=True))
         return eqx.tree_at(_statistics, self, new)
 
-    def with_norms(self, passed: tuple[Passed, ...]) -> "SequenceModel":
-        """The model with the batch norms of its blocks as `run` left them."""
-        return eqx.tree_at(_norms, self, tuple(left.norm for left in passed), is_leaf=lambda norm: norm is None)
+    def with_norms(self, results: tuple[BlockResult, ...]) -> "SequenceModel":
+        """Return the model with the batch norms that `run` has updated."""
+        return eqx.tree_at(_norms, self, tuple(result.norm for result in results), is_leaf=lambda norm: norm is None)
 
     def penalty(self) -> Float[Array, ""]:
-        """What training adds to the loss: the sum of its layers' penalties."""
+        """Sum the penalties of all layers, which training adds to the loss."""
         layers = [layer for block in self.blocks for layer in (block.layer, block.back) if layer is not None]
         return sum((p for layer in layers if (p := layer.penalty()) is not None), start=jnp.zeros(()))
 
@@ -366,11 +346,11 @@ def _fixed(model):
 
 
 def trainable(model: SequenceModel) -> Any:
-    """A tree of the model's shape: true for what is learned, false for the statistics of the data."""
+    """Return a tree of the model's shape: true for what is learned, false for the statistics of the data."""
     learned = jax.tree.map(eqx.is_inexact_array, model)
     return eqx.tree_at(_fixed, learned, replace_fn=lambda _: False)
 
 
 def parameter_count(model: SequenceModel) -> int:
-    """How many real numbers are learned; a complex one counts as two."""
+    """Count the real numbers that are learned; a complex one counts as two."""
     return count_numbers(eqx.filter(model, trainable(model)))

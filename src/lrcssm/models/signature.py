@@ -9,10 +9,10 @@ other have the tensor product of their signatures (Chen's identity):
 
     S_k(X * Y) = Σ_{j=0}^{k} S_j(X) ⊗ S_{k−j}(Y).
 
-The log-signature of depth 2 is what is left when all that follows from the increments is taken away: the increments,
-and for each pair i < j of channels the area ½(S^{ij} − S^{ji}) between path and chord.
+The log-signature of depth 2 leaves out all terms that follow from others: it holds the increments, and for each pair i < j
+of channels the area ½(S^{ij} − S^{ji}) between path and chord.
 
-A step that is not valid is as if it were not there. See Chevyrev and Kormilitzin, "A primer on the signature method in
+Padding is as if it were not there. See Chevyrev and Kormilitzin, "A primer on the signature method in
 machine learning" (2016); Morrill et al., "Neural rough differential equations" (2021).
 """
 
@@ -31,17 +31,17 @@ VIEWS: tuple[View, ...] = get_args(View)
 
 
 def signature_size(channels: int, level: int) -> int:
-    """How many words of 1 to `level` channels there are."""
+    """Count the words of 1 to `level` channels."""
     return sum(channels**k for k in range(1, level + 1))
 
 
 def log_signature_size(channels: int, depth: int) -> int:
-    """The channels, and at depth 2 their pairs."""
+    """Count the channels, and at depth 2 their pairs."""
     return channels + (channels * (channels - 1) // 2 if depth == 2 else 0)
 
 
 def signature(path: Float[Array, "time *batch channels"], level: int) -> Float[Array, "*batch terms"]:
-    """The signature of a whole path, all levels one after the other, the words of each in lexicographic order."""
+    """Compute the signature of a whole path, all levels one after the other, the words of each in lexicographic order."""
     return jnp.concatenate(_levels(path, level), -1)
 
 
@@ -52,11 +52,11 @@ def log_signatures(
     step: int,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, "intervals *batch terms"]:
-    """The log-signature of each interval of `step` valid steps: increments first, then (depth 2) the areas of the pairs
+    """Compute the log-signature of each interval of `step` observed steps: increments first, then (depth 2) the areas of the pairs
     (0, 1), (0, 2), ..., (1, 2), ...: the Hall basis.
 
     An interval begins where the one before it ended, the first one at zero, so that the level of the path is not lost.
-    The last interval may be shorter; those after the last valid step are zero.
+    The last interval may be shorter; those after the last observed step are zero.
     """
     if depth not in (1, 2):
         raise InvalidValue(f"log_signatures got depth={depth!r}; give 1 (increments) or 2 (increments and areas).")
@@ -82,7 +82,7 @@ def window_signatures(
     view: View,
     mask: Bool[Array, "time *batch"] | None = None,
 ) -> Float[Array, "windows *batch terms"]:
-    """The signatures of windows of time, as `window_ends` cuts it: `"local"`, of the window alone, from the last point
+    """Compute the signatures of windows of time, as `window_ends` cuts it: `"local"`, of the window alone, from the last point
     of the one before; `"global"`, from the first step to the end of the window; or `"both"`, one after the other
     (Moreno-Pino et al., "Rough transformers", 2024)."""
     length = path.shape[0]
@@ -102,8 +102,8 @@ def window_signatures(
 def window_ends(
     length: int, windows: int, count: Int[Array, "*batch"]
 ) -> tuple[Int[Array, "windows *batch"], Bool[Array, "windows *batch"]]:
-    """Where windows that share `count` valid steps evenly end, as a number among the valid steps, and which of them
-    there are: with fewer steps than windows, each step is one and the rest is not valid."""
+    """Share `count` observed steps evenly among windows: the number of each window's last step among the observed ones, and a
+    mask of the windows. With fewer steps than windows, each step is a window and the rest is padding."""
     total = jnp.maximum(count, windows)
     number = jnp.arange(1, windows + 1, dtype=total.dtype).reshape(-1, *(1,) * total.ndim)
     ends = number * (total // windows) + number * (total % windows) // windows - 1
@@ -113,7 +113,7 @@ def window_ends(
 def valid_first(
     x: Float[Array, "time *batch channels"], mask: Bool[Array, "time *batch"] | None
 ) -> tuple[Float[Array, "time *batch channels"], Int[Array, "*batch"]]:
-    """The valid steps in their order, then the last of them again and again; and how many are valid."""
+    """Return the observed steps in their order, then the last of them repeated; and the number of observed steps."""
     if mask is None:
         return x, jnp.full(x.shape[1:-1], x.shape[0])
     length = x.shape[0]
@@ -125,13 +125,13 @@ def valid_first(
     place = place.reshape(mask.shape)
     which = jnp.minimum(jnp.arange(length).reshape(-1, *(1,) * count.ndim), jnp.maximum(count - 1, 0))
     found = jnp.take_along_axis(place, which, 0)
-    # Where nothing is valid, the first step stands for all: what is not valid is zero.
+    # Without observed steps the first one is repeated, which is zero as all padding.
     return jnp.take_along_axis(masked(x, mask), found[..., None], 0), count
 
 
 def _levels(path, level) -> list[Array]:
-    """Each level of the signature, `(..., channels^k)`. What one step adds to a level is written in Horner's form: it
-    needs the lower levels before that step; and its sum over time is a matmul."""
+    """Each level of the signature, `(..., channels^k)`. The term of one step is written in Horner's form, which needs the lower
+    levels before that step; its sum over time is a matmul."""
     steps = jnp.diff(path, axis=0)
     levels, before = [path[-1] - path[0]], [path[:-1] - path[:1]]
     for k in range(2, level + 1):

@@ -1,4 +1,4 @@
-"""A model one sample at a time: what it has to remember, and how it goes on."""
+"""One sample at a time: the state of a model between samples, and its update."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from ..engine import Sequential
+from .context import Context
 from .plain import plain
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Waiting(eqx.Module):
-    """What waits for a full patch: the last samples, how many of them are new, the time that these took, and the output
-    after the last full patch."""
+    """An incomplete patch: the last samples, how many of them are new, the time that these took, and the output after the
+    last full patch."""
 
     samples: Float[Array, "*batch patch channels"]
     count: Int[Array, ""]
@@ -25,18 +26,18 @@ class Waiting(eqx.Module):
 
 
 class StepState(eqx.Module):
-    """What a model remembers of a stream: the state of each block, what the pool knows, the last sample (and whether there
-    was one) if the model takes differences, and what waits for a full patch if it takes patches."""
+    """State of a model between samples: the states of its blocks, the sums of its pool, the last sample (and whether there
+    was one) if it takes differences, and the incomplete patch if it takes patches."""
 
     blocks: tuple[Any, ...]
-    known: dict[str, Any] | None
+    pooled: dict[str, Any] | None
     last: Float[Array, "*batch channels"] | None
     begun: Bool[Array, ""] | None
     waiting: Waiting | None
 
 
 def start(model: "SequenceModel", batch: tuple[int, ...] = ()) -> StepState:
-    """What a model remembers before the first sample."""
+    """Return the state of a model before the first sample."""
     config, dtype = model.config, model.target_mean.dtype
     waiting = None
     if config.patch > 1:
@@ -48,7 +49,7 @@ def start(model: "SequenceModel", batch: tuple[int, ...] = ()) -> StepState:
         )
     return StepState(
         tuple(block.layer.initial_state(batch) for block in model.blocks),
-        model.unseen(batch),
+        model.start_pool(batch),
         jnp.zeros((*batch, config.input_dim), dtype) if config.differences else None,
         jnp.zeros((), bool) if config.differences else None,
         waiting,
@@ -58,7 +59,7 @@ def start(model: "SequenceModel", batch: tuple[int, ...] = ()) -> StepState:
 def step(
     model: "SequenceModel", sample: Float[Array, "*batch channels"], state: StepState, dt: Any
 ) -> tuple[Float[Array, "*batch outputs"], StepState]:
-    """The output after one more sample, not yet in the units of the targets, and the state after it."""
+    """Compute the output after one more sample, not yet in the units of the targets, and the state after it."""
     sample = jnp.asarray(sample, model.target_mean.dtype)
     if dt is not None:
         dt = jnp.broadcast_to(jnp.asarray(dt, sample.dtype), sample.shape[:-1])
@@ -76,22 +77,18 @@ def step(
 
     output, after = lax.cond(full, advance, lambda state: (waiting.output, state), state)
     waiting = Waiting(samples, jnp.where(full, 0, count), jnp.where(full, 0, passed), output)
-    return output, StepState(after.blocks, after.known, after.last, after.begun, waiting)
+    return output, StepState(after.blocks, after.pooled, after.last, after.begun, waiting)
 
 
 def _advance(model, samples, dt, state: StepState):
-    """Takes the samples of one step of the blocks through the model; `dt` is that of this step."""
+    """Take the samples of one step of the blocks through the model; `dt` is that of this step."""
     before = None
     if state.begun is not None and state.last is not None:
         before = state.last, jnp.broadcast_to(state.begun, state.last.shape[:-1])
     x, _, _ = model.features(samples, None, None, before)
-    keys = (None,) * len(model.blocks)
-    h, passed = plain(model).stack(x, state.blocks, dt, None, keys=keys, solver=Sequential(), throw=False)
-    blocks = tuple(left.state for left in passed)
-    if state.known is None:
-        known, outputs = None, model.head(h)[0]
-    else:
-        known = model.look(state.known, h, None)
-        outputs = model.conclude(known)
+    h, results = plain(model).stack(x, state.blocks, Context(dt, solver=Sequential(), throw=False))
+    blocks = tuple(result.state for result in results)
+    pooled, outputs = model.read(state.pooled, h, None)
+    outputs = model.finish(pooled, None if outputs is None else outputs[0])
     last, begun = (None, None) if state.begun is None else (samples[-1], jnp.ones_like(state.begun))
-    return outputs, StepState(blocks, known, last, begun, state.waiting)
+    return outputs, StepState(blocks, pooled, last, begun, state.waiting)

@@ -1,4 +1,4 @@
-"""Streams: a model that is given one sample at a time, and keeps what it has to remember."""
+"""Streams: a model that takes one sample at a time and keeps its state."""
 
 import copy
 import json
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """One sample in, one output out. `model.stream()` makes one, `model.stream(count)` many at once, each at its own
-    position.
+    """A model with its state: one sample in, one output out. `model.stream()` makes one, `model.stream(count)` many at once,
+    each at its own position.
 
     ```python
     import jax, lrcssm, numpy as np
@@ -37,9 +37,8 @@ class Stream:
     print(streams.steps[3], streams.steps[4])  # 1 0
     ```
 
-    The outputs are those of `SequenceModel.step`. The first `push` of each kind compiles; a number of streams that is not
-    all of them is rounded up to a power of 2 for that. The model is that of the moment: what is done to it later changes no
-    stream.
+    The outputs are those of `SequenceModel.step`. The first `push` of each kind compiles; for that the number of streams in
+    `which` is rounded up to a power of 2. A stream keeps the model that it was made with.
     """
 
     def __init__(self, model: "SequenceModel", count: int | None = None):
@@ -55,23 +54,23 @@ class Stream:
         self.reset()
 
     def another(self) -> "Stream":
-        """A new stream of the same model, at its start, which need not be compiled again."""
+        """Make a new stream of the same model, at its start, without compiling again."""
         new = copy.copy(self)
         new.reset()
         return new
 
     def push(self, sample: Any, dt: Any = None, *, which: Any = None) -> np.ndarray:
-        """Takes one more sample, and gives the output after it.
+        """Take one more sample, and return the output after it.
 
         **Arguments:**
 
         - `sample`: `(channels,)`; of many streams `(count, channels)`, or one row for each of `which`.
-        - `dt`: the time that the step takes, or one for each row; 1 if not given.
-        - `which`: the numbers of the streams that go on; all if not given.
+        - `dt`: time of the step, or one for each row; 1 if not given.
+        - `which`: numbers of the streams that take a sample; all if not given.
 
         **Returns:**
 
-        `(outputs,)`, or one row for each row of `sample`. A sample that is refused changes nothing.
+        `(outputs,)`, or one row for each row of `sample`. An error leaves the stream as it was.
         """
         rows = self._rows(which)
         sample = np.asarray(sample, self._dtype)
@@ -100,36 +99,38 @@ class Stream:
 
     @property
     def outputs(self) -> np.ndarray:
-        """The last output of each stream; not a number where there is none yet."""
+        """Last output of each stream; NaN where there is none yet."""
         return np.array(self._output)
 
     @property
     def probabilities(self) -> np.ndarray:
-        """The probability of each class, from all samples so far (of `task="per-step"`, at the last one)."""
+        """Probability of each class, from all samples so far (of `task="per-step"`, at the last one)."""
         if self.model.config.task not in ("classify", "per-step"):
-            raise InvalidValue(f'The model has task="{self.model.config.task}", so its outputs are no classes.')
+            raise InvalidValue(
+                f'The model has task="{self.model.config.task}", so its outputs are not classes; read outputs instead.'
+            )
         logits = np.asarray(self._output, np.float64)
         shares = np.exp(logits - logits.max(-1, keepdims=True))
         return shares / shares.sum(-1, keepdims=True)
 
     @property
     def steps(self) -> np.ndarray:
-        """How many samples each stream has seen."""
+        """Number of samples that each stream has taken."""
         return np.array(self._steps)
 
     @property
     def state(self) -> StepState:
-        """A copy of what is remembered, with the streams on the first axis, as `SequenceModel.step` takes it (under
-        `jax.vmap` if there are many)."""
+        """Copy of the state, with the streams on the first axis, for `SequenceModel.step` (under `jax.vmap` if there are
+        many)."""
         return jax.tree.map(jnp.array, self._packing.unpack(self._state))
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all streams have to remember."""
+        """Bytes in the states of all streams."""
         return sum(array.nbytes for array in self._state)
 
     def reset(self, which: Any = None) -> None:
-        """Brings streams back to their start: those of `which`, or all."""
+        """Return streams to their start: those of `which`, or all."""
         rows = self._rows(which)
         if rows is None:
             first = self._packing.pack(start(self.model))
@@ -144,7 +145,7 @@ class Stream:
         self._output[rows], self._steps[rows] = np.nan, 0
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes what is remembered to one file, at once or not at all; the model is not in it."""
+        """Write the state to one file, at once or not at all; the model is not in it."""
         from ..files import named_leaves, write_arrays
 
         arrays = named_leaves(self._packing.unpack(self._state))
@@ -156,21 +157,23 @@ class Stream:
         )
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Goes on where `save` was called: the same model, and as many streams."""
+        """Continue where `save` was called, with the same model and number of streams."""
         from ..files import FileError, named_leaves, read_arrays
 
         header, arrays = read_arrays(path, kind="stream")
         if header.get("model") != _fingerprint(self.model):
-            raise FileError(f"{path} is of a stream of another model; restore it with the model that it was made with.")
+            raise FileError(f"{path} holds the state of another model; restore it with the model that wrote it.")
         if header.get("count") != self.count:
-            raise FileError(f"{path} holds {header.get('count')} streams; it was restored into {self.count}.")
+            raise FileError(
+                f"{path} holds {header.get('count')} streams, not {self.count}; restore it into as many as it holds."
+            )
         state = self._packing.unpack(self._state)
         wanted = named_leaves(state) | {"outputs": self._output, "steps": np.asarray(self._steps)}
         given = {name: (array.shape, array.dtype.name) for name, array in arrays.items()}
         if given != {name: (array.shape, array.dtype.name) for name, array in wanted.items()}:
-            raise FileError(f"{path} does not hold what a stream of this model remembers.")
+            raise FileError(f"{path} does not hold the state of a stream of this model.")
         leaves = [jnp.asarray(arrays[name]) for name in named_leaves(state)]
-        # Buffers of our own: the next push gives them away.
+        # Copies, since the next push donates them.
         packed = self._packing.pack(jax.tree.unflatten(jax.tree.structure(state), leaves))
         self._state = tuple(map(jnp.array, packed))
         self._output, self._steps = arrays["outputs"], arrays["steps"]
@@ -200,8 +203,8 @@ class Stream:
         return np.broadcast_to(given, shape)
 
     def _places(self, rows) -> np.ndarray:
-        """The rows, and as many more as make a power of 2, so that there are few compilations: beyond the last stream, where
-        what is read does not matter and what is written is dropped."""
+        """The rows, padded to a power of 2, so that there are few compilations, with a row beyond the last stream, where writes
+        are dropped."""
         assert self.count is not None
         return np.concatenate([rows, np.full(_more(rows), self.count, np.int32)])
 
@@ -210,8 +213,8 @@ class Stream:
             self._programs[kind] = jax.jit(getattr(self, f"_{kind}"), donate_argnums=0)
         return self._programs[kind]
 
-    # The parameters are constants of the programs, and what is remembered is one array for each dtype: a call costs about
-    # a microsecond for each array that it is given or gives, which for a small model would be most of it.
+    # The parameters are constants of the programs, and the state is one array for each dtype: a call costs about a microsecond
+    # for each array that it takes or returns, which for a small model would be most of it.
 
     def _one(self, state, sample, dt):
         output, after = self.model.step(sample, self._packing.unpack(state), dt=dt)
@@ -256,12 +259,12 @@ class Packing:
 
 
 def _more(rows: np.ndarray) -> int:
-    """How many rows there have to be more for a power of 2."""
+    """Number of rows that are missing to a power of 2."""
     return (1 << (len(rows) - 1).bit_length()) - len(rows)
 
 
 def _fingerprint(model: "SequenceModel") -> str:
-    """What tells a model from another one: its configuration and a checksum of its parameters."""
+    """A short checksum of a model's configuration and parameters."""
     crc = zlib.crc32(json.dumps(json.loads(model.config.to_json()), sort_keys=True).encode())
     for leaf in jax.tree.leaves(model):
         crc = zlib.crc32(np.ascontiguousarray(leaf).tobytes(), crc)

@@ -11,7 +11,7 @@ import numpy as np
 from .. import stability
 from ..data import Cases
 from ..engine import Sequential
-from ..models import SequenceModel
+from ..models import Context, SequenceModel
 from ..models.time import Recurrent
 from ..training import Fitted
 from ..training.folder import Folder
@@ -92,7 +92,7 @@ def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
             return []
         seen, _ = block.before(h, valid)
         found.append(np.asarray(stability.time_constants(block.layer.cell, seen, dt=dt)))
-        h, _ = block(h, state=None, dt=dt, mask=valid, key=None, solver=Sequential(), throw=True)
+        h, _ = block(h, None, Context(dt, valid, solver=Sequential()))
     return found
 
 

@@ -23,7 +23,6 @@ from ..data.batching import arrange, full_size, make_batch
 from ..engine import Auto, Sharded, Solver
 from ..errors import InvalidValue, TrainingError
 from ..models import ModelConfig, SequenceModel
-from ..models.chunks import needs_all_steps
 from .checkpoint import Checkpoint, identity
 from .config import TrainingConfig
 from .devices import batch_shares, everywhere, local
@@ -111,7 +110,7 @@ def fit(
     check_cases(model, train, validation)
     for name in ("truncate", "chunk"):
         value = getattr(config, name)
-        if value is not None and (reason := needs_all_steps(model, training=True)) is not None:
+        if value is not None and (reason := model.whole(between_calls=False, training=True)) is not None:
             raise InvalidValue(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
     progress = Progress(TrainState.start(model, config.knobs()), model)
     store = None

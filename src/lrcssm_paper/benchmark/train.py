@@ -76,8 +76,8 @@ class Sums(Recurrent):
     def __init__(self, layer: Recurrent):
         self.cell, self.size = layer.cell, layer.size
 
-    def __call__(self, inputs, *, state, dt, mask, key, solver, throw):
-        del state, dt, mask, key, solver, throw
+    def __call__(self, inputs, state, context):
+        del state, context
         # Equal weights would give all terms the same cotangent, and the compiler would compute the product of that with
         # the inputs only once.
         first, *others = self.cell.drive(inputs)

@@ -1,5 +1,5 @@
-"""What goes along time in a block: every cell of `lrcssm.cells.ALL` or of `lrcssm.cells.register`, and the layers that are
-more than a recurrence."""
+"""Layers along time: every cell of `lrcssm.cells.ALL` or of `lrcssm.cells.register`, and layers that are more than a
+recurrence."""
 
 import inspect
 from typing import Any
@@ -22,29 +22,29 @@ LAYERS: dict[str, type[TimeLayer]] = {
     "S4DConvolution": S4DConvolution,
     "Transformer": Transformer,
 }
-"""Every layer that is not a cell, by its name."""
+"""Layers that are not cells, by name."""
 RESERVED.update(LAYERS)
 
 _NOT_OPTIONS = ("input_dim", "state_dim", "dtype", "key")
 
 
 def names() -> tuple[str, ...]:
-    """What `ModelConfig.cell` can be."""
+    """List the values of `ModelConfig.cell`."""
     return (*ALL, *LAYERS, *REGISTERED)
 
 
 def options_of(name: str) -> tuple[str, ...]:
-    """What `ModelConfig.cell_options` can hold for a name, as far as its constructor names it."""
+    """List the keys of `ModelConfig.cell_options` for a name, as far as its constructor names them."""
     return tuple(p.name for p in _parameters(name) if p.name not in _NOT_OPTIONS and p.kind is not p.VAR_KEYWORD)
 
 
 def takes_any_option(name: str) -> bool:
-    """Whether its constructor ends in `**options`, and so judges them itself."""
+    """Return whether its constructor ends in `**options`, and so checks them itself."""
     return any(p.kind is p.VAR_KEYWORD for p in _parameters(name))
 
 
 def make_layer(name: str, input_dim: int, state_dim: int, options: dict[str, Any], key: PRNGKeyArray) -> TimeLayer:
-    """A layer, or the layer around a cell."""
+    """Make a layer, or the layer around a cell."""
     made = _class(name)(input_dim, state_dim, key=key, **options)  # pyright: ignore[reportCallIssue]
     return Recurrent(made) if isinstance(made, Cell) else made
 

@@ -23,11 +23,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ...cells.base import choose
-from ...engine import Solver
 from ...engine.system import chunk_length, scan_chunks
 from ...errors import InvalidValue
+from ..context import Context
 from ..layers import Linear, dropout, masked, normalise
-from .base import Outcome, TimeLayer
+from .base import Outcome, TimeLayer, at_least_one
 
 
 class Norm(eqx.Module):
@@ -89,7 +89,7 @@ class Transformer(TimeLayer):
 
     Costs grow with the square of the number of steps: give it windows (`ModelConfig.signature`) or patches of a long
     series. `state_dim` is not used: every head is as wide as the tokens, which have `input_dim` features and
-    `embedding` for the position. Positions count valid steps, and `dt` is not seen.
+    `embedding` for the position. Positions count observed steps, and `dt` is not seen.
 
     **Arguments:**
 
@@ -118,26 +118,13 @@ class Transformer(TimeLayer):
     size: int = eqx.field(static=True)
 
     def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        heads: int = 1,
-        layers: int = 2,
-        shared: bool = True,
-        positions: str = "learned",
-        embedding: int = 10,
-        causal: bool = True,
-        scaled: bool = False,
-        dropout: float | int = 0.1,
-        max_length: int = 1024,
-        key: PRNGKeyArray,
-    ):
+        self, input_dim: int, state_dim: int, *, heads: int = 1, layers: int = 2, shared: bool = True,
+        positions: str = "learned", embedding: int = 10, causal: bool = True, scaled: bool = False,
+        dropout: float | int = 0.1, max_length: int = 1024, key: PRNGKeyArray,
+    ):  # fmt: skip
         del state_dim
         choose("Transformer", "positions", positions, ("learned", "sinusoidal", "none"))
-        for name, value in {"heads": heads, "layers": layers, "embedding": embedding, "max_length": max_length}.items():
-            if value < 1:
-                raise InvalidValue(f"Transformer got {name}={value}; give a whole number of at least 1.")
+        at_least_one("Transformer", heads=heads, layers=layers, embedding=embedding, max_length=max_length)
         if not 0 <= dropout < 1:
             raise InvalidValue(f"Transformer got dropout={dropout}; give a number from 0 to below 1.")
         keys = jax.random.split(key, 1 + layers)
@@ -148,32 +135,20 @@ class Transformer(TimeLayer):
         self.positions, self.embedding, self.causal = positions, embedding, causal
         self.scaled, self.dropout = scaled, dropout
 
-    def __call__(
-        self,
-        inputs: Float[Array, "time *batch width"],
-        *,
-        state: Any,
-        dt: Any,
-        mask: Bool[Array, "time *batch"] | None,
-        key: PRNGKeyArray | None,
-        solver: Solver,
-        throw: bool,
-    ) -> Outcome:
-        del state, dt, solver, throw
-        length, batch = inputs.shape[0], inputs.shape[1:-1]
+    def __call__(self, inputs: Float[Array, "time *batch width"], state: Any, context: Context) -> Outcome:
+        length, batch, mask = inputs.shape[0], inputs.shape[1:-1], context.mask
         x = masked(inputs, mask).reshape(length, -1, inputs.shape[-1])
         valid = None if mask is None else mask.reshape(x.shape[:-1])
         if self.positions != "none":
             number = jnp.arange(length)[:, None] if valid is None else jnp.maximum(jnp.cumsum(valid, 0) - 1, 0)
             x = jnp.concatenate([x, self.position(jnp.broadcast_to(number, x.shape[:-1]), x.dtype)], -1)
         layers = self.layers * self.repeats
-        keys = [None] * len(layers) if key is None else jax.random.split(key, len(layers))
-        for layer, own in zip(layers, keys, strict=True):
+        for layer, own in zip(layers, context.keys(len(layers)), strict=True):
             x = layer(x, valid, causal=self.causal, scaled=self.scaled, rate=self.dropout, key=own)
         return Outcome(x.reshape(length, *batch, self.size), None, None)
 
     def position(self, number: Int[Array, "time batch"], dtype: Any) -> Float[Array, "time batch embedding"]:
-        """The features of the n-th step."""
+        """Compute the features of the n-th step."""
         if self.table is not None:
             if number.shape[0] > self.table.shape[0]:
                 raise InvalidValue(
@@ -197,8 +172,8 @@ def attend(
     rate: float | int,
     key: PRNGKeyArray | None,
 ) -> Float[Array, "time batch heads size"]:
-    """What each step takes from the valid ones. The scores of some steps at a time are there, and computed again in the
-    backward pass, so memory does not grow with the square of the length."""
+    """Average the values of the observed steps for each step. Scores are computed for some steps at a time, and recomputed in
+    the backward pass, so memory does not grow with the square of the length."""
     length, batch, heads, _ = q.shape
     steps = jnp.arange(length)
 
@@ -209,7 +184,7 @@ def attend(
         seen = now[:, None] >= steps if causal else jnp.ones((now.shape[0], length), bool)
         if valid is not None:
             seen = seen & valid.T[:, None, None, :]
-        # The lowest number rather than -inf: a step with nothing to see, before all valid ones, must not become NaN.
+        # The lowest number rather than -inf: a step with nothing to see, before all observed ones, must not become NaN.
         weights = jax.nn.softmax(jnp.where(seen, scores, jnp.finfo(scores.dtype).min), -1)
         if key is not None and rate > 0:
             key, own = jax.random.split(key)
@@ -220,6 +195,6 @@ def attend(
 
 
 def _draw(inputs: int, outputs: int, scale: float, key: PRNGKeyArray) -> Linear:
-    """A map with normal weights and no bias at first."""
+    """Draw a map with normal weights and zero bias."""
     made = Linear(inputs, outputs, key)
     return eqx.tree_at(lambda m: m.weight, made, scale * jax.random.normal(key, (inputs, outputs)))

@@ -26,12 +26,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from ...engine import Solver
 from ...errors import InvalidValue, MissingExtra
+from ..context import Context
 from ..signature import log_signature_size, log_signatures, valid_first
-from .base import Outcome, TimeLayer
+from .base import Outcome, TimeLayer, at_least_one
 
 
 class Path(NamedTuple):
@@ -43,7 +43,7 @@ class Path(NamedTuple):
     slopes: Float[Array, "intervals batch terms"] | None
 
     def at(self, times: Float[Array, "times batch"]) -> Float[Array, "times batch terms"]:
-        """Where it is at given times."""
+        """Interpolate the path."""
         last_before = jax.vmap(lambda knots, t: jnp.searchsorted(knots, t, side="right") - 1, 1, 1)
         i = jnp.clip(last_before(self.times, times), 0, self.times.shape[0] - 2)
         left, gap = _pick(self.times, i), _pick(_gaps(self.times), i)
@@ -55,11 +55,10 @@ class Path(NamedTuple):
 
 
 class CDE(TimeLayer):
-    """What the three equations have in common.
+    """Common part of the three equations.
 
     Every step gets the hidden state at the end of its interval, so the last one that at the end of the sequence. (In
-    between, an interval's end is interpolated if it lies within a step of the solver.) A step that is not valid is as
-    if it were not there.
+    between, an interval's end is interpolated if it lies within a step of the solver.) Padding is as if it were not there.
 
     The equation does not see how fast its path is gone through: `dt` says where the samples lie between 0, the start
     of a sequence, and 1, its end, and so how the solver's steps are shared out and how the path of `NCDE` bends
@@ -70,9 +69,10 @@ class CDE(TimeLayer):
     - `input_dim`, `state_dim`: channels, and size of the hidden state.
     - `vf_depth`, `vf_width`: hidden layers of the network F, and units of each.
     - `depth`, `step`: of `NRDE` and `LogNCDE`: depth of the log-signatures, 1 or 2, and samples in an interval.
-    - `scale`: by which the initial weights and biases of the network are divided; of `NRDE` all but the last layer's.
-    - `lip2`: factor of what the size of the network adds to the loss: of each layer the mean norm of a unit's weights,
-        and the norm of the biases.
+    - `scale`: divisor of the initial weights and biases of the network, of `NRDE` all but the last layer's; `None` is 1, for
+        `LogNCDE` 1000.
+    - `lip2`: factor of a penalty in the loss: for each layer of the network the mean norm of a unit's weights, and the norm
+        of the biases.
     - `solver_steps`: the least number of the solver's steps.
     - `key`: a `jax.random.key`.
     """
@@ -80,7 +80,8 @@ class CDE(TimeLayer):
     whole: ClassVar[str | None] = "divides the time of a whole sequence into steps"
     activation: ClassVar[Any] = staticmethod(jax.nn.relu)
     bounded: ClassVar[Literal["output", "hidden"]] = "output"
-    """Where the network has its tanh: after the last layer, or before it."""
+    """Position of the network's tanh: after the last layer, or before it."""
+    default_scale: ClassVar[float] = 1.0
     first: eqx.nn.Linear
     layers: tuple[eqx.nn.Linear, ...]
     step: int = eqx.field(static=True)
@@ -89,9 +90,8 @@ class CDE(TimeLayer):
     size: int = eqx.field(static=True)
 
     def __init__(self, input_dim, state_dim, columns, *, vf_depth, vf_width, step, scale, lip2, solver_steps, key):
-        for name, value in {"vf_depth": vf_depth, "step": step, "solver_steps": solver_steps}.items():
-            if value < 1:
-                raise InvalidValue(f"{type(self).__name__} got {name}={value}; give a whole number of at least 1.")
+        at_least_one(type(self).__name__, vf_depth=vf_depth, vf_width=vf_width, step=step, solver_steps=solver_steps)
+        scale = self.default_scale if scale is None else scale
         keys = jax.random.split(key, vf_depth + 2)
         sizes = (state_dim, *(vf_width,) * vf_depth, state_dim * columns)
         layers = [eqx.nn.Linear(sizes[i], sizes[i + 1], key=keys[i]) for i in range(vf_depth + 1)]
@@ -102,26 +102,15 @@ class CDE(TimeLayer):
 
     @abc.abstractmethod
     def path(self, x: Float[Array, "time batch inputs"], passed: Float[Array, "time batch"]) -> Path:
-        """Z, from the samples and their times. Its first knot is before all steps, and each interval ends at one
+        """Make Z from the samples and their times. Its first knot is before all steps, and each interval ends at one
         more."""
 
-    @abc.abstractmethod
     def field(self, h: Float[Array, " state"], dz: Float[Array, " terms"]) -> Float[Array, " state"]:
-        """F(h) ΔZ of one sample."""
+        """Compute F(h) ΔZ of one sample."""
+        return self.matrix(h) @ dz
 
-    def __call__(
-        self,
-        inputs: Float[Array, "time *batch width"],
-        *,
-        state: Any,
-        dt: Any,
-        mask: Bool[Array, "time *batch"] | None,
-        key: PRNGKeyArray | None,
-        solver: Solver,
-        throw: bool,
-    ) -> Outcome:
-        del state, key, solver, throw
-        length, batch = inputs.shape[0], inputs.shape[1:-1]
+    def __call__(self, inputs: Float[Array, "time *batch width"], state: Any, context: Context) -> Outcome:
+        length, batch, dt, mask = inputs.shape[0], inputs.shape[1:-1], context.dt, context.mask
         x = inputs.reshape(length, -1, inputs.shape[-1])
         dt = jnp.ones((), x.dtype) if dt is None else jnp.asarray(dt, x.dtype)
         dt = jnp.broadcast_to(dt, inputs.shape[:-1]).reshape(x.shape[:-1])
@@ -146,14 +135,14 @@ class CDE(TimeLayer):
         return Outcome((low + share * (high - low)).reshape(length, *batch, self.size), None, None)
 
     def hidden(self, h: Float[Array, " state"]) -> Float[Array, " units"]:
-        """The units before the last layer of the network."""
+        """Compute the units before the last layer of the network."""
         for i, layer in enumerate(self.layers[:-1]):
             last = i == len(self.layers) - 2
             h = (jnp.tanh if last and self.bounded == "hidden" else self.activation)(layer(h))
         return h
 
     def matrix(self, h: Float[Array, " state"]) -> Float[Array, "state columns"]:
-        """The output of the network."""
+        """Compute the output of the network."""
         out = self.layers[-1](self.hidden(h)).reshape(self.size, -1)
         return jnp.tanh(out) if self.bounded == "output" else out
 
@@ -170,17 +159,9 @@ class NCDE(CDE):
     """A neural controlled differential equation. Options as described for `CDE`."""
 
     def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        vf_depth: int = 3,
-        vf_width: int = 64,
-        scale: float | int = 1,
-        lip2: float | int = 0,
-        solver_steps: int = 500,
-        key: PRNGKeyArray,
-    ):
+        self, input_dim: int, state_dim: int, *, vf_depth: int = 3, vf_width: int = 64, scale: float | int | None = None,
+        lip2: float | int = 0, solver_steps: int = 500, key: PRNGKeyArray,
+    ):  # fmt: skip
         super().__init__(
             input_dim, state_dim, input_dim, vf_depth=vf_depth, vf_width=vf_width, step=1, scale=scale, lip2=lip2,
             solver_steps=solver_steps, key=key,
@@ -193,20 +174,27 @@ class NCDE(CDE):
         slopes = jnp.diff(values, axis=0) / _gaps(times)[..., None]
         return Path(times, values, jnp.concatenate([slopes[:1], slopes[1:2], slopes[1:-1]]))
 
-    def field(self, h, dz):
-        return self.matrix(h) @ dz
-
 
 class LogODE(CDE):
-    """Equations that are driven by the log-signatures of intervals."""
+    """Common part of the equations that are driven by the log-signatures of intervals."""
 
     depth: int = eqx.field(static=True)
 
-    def __init__(self, input_dim, state_dim, columns, *, depth, **options):
-        super().__init__(input_dim, state_dim, columns, **options)
+    def __init__(
+        self, input_dim: int, state_dim: int, *, vf_depth: int = 3, vf_width: int = 64, depth: int = 2, step: int = 4,
+        scale: float | int | None = None, lip2: float | int = 0, solver_steps: int = 500, key: PRNGKeyArray,
+    ):  # fmt: skip
         if depth not in (1, 2):
             raise InvalidValue(f"{type(self).__name__} got depth={depth!r}; give a log-signature's depth, 1 or 2.")
         self.depth = depth
+        super().__init__(
+            input_dim, state_dim, self.columns(input_dim), vf_depth=vf_depth, vf_width=vf_width, step=step, scale=scale,
+            lip2=lip2, solver_steps=solver_steps, key=key,
+        )  # fmt: skip
+
+    @abc.abstractmethod
+    def columns(self, input_dim: int) -> int:
+        """Count the columns of the network's matrix."""
 
     def path(self, x, passed):
         steps = log_signatures(x, depth=self.depth, step=self.step)
@@ -220,55 +208,21 @@ class NRDE(LogODE):
 
     bounded: ClassVar[Literal["output", "hidden"]] = "hidden"
 
-    def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        vf_depth: int = 3,
-        vf_width: int = 64,
-        depth: int = 2,
-        step: int = 4,
-        scale: float | int = 1,
-        lip2: float | int = 0,
-        solver_steps: int = 500,
-        key: PRNGKeyArray,
-    ):
-        super().__init__(
-            input_dim, state_dim, log_signature_size(input_dim, depth), vf_depth=vf_depth, vf_width=vf_width,
-            depth=depth, step=step, scale=scale, lip2=lip2, solver_steps=solver_steps, key=key,
-        )  # fmt: skip
-
-    def field(self, h, dz):
-        return self.matrix(h) @ dz
+    def columns(self, input_dim: int) -> int:
+        return log_signature_size(input_dim, self.depth)
 
 
 class LogNCDE(LogODE):
     """A neural controlled differential equation, solved by the log-ODE method. Options as described for `CDE`."""
 
     activation: ClassVar[Any] = staticmethod(jax.nn.silu)
+    default_scale: ClassVar[float] = 1000.0
 
-    def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        vf_depth: int = 3,
-        vf_width: int = 64,
-        depth: int = 2,
-        step: int = 4,
-        scale: float | int = 1000,
-        lip2: float | int = 0,
-        solver_steps: int = 500,
-        key: PRNGKeyArray,
-    ):
-        super().__init__(
-            input_dim, state_dim, input_dim, vf_depth=vf_depth, vf_width=vf_width, depth=depth, step=step,
-            scale=scale, lip2=lip2, solver_steps=solver_steps, key=key,
-        )  # fmt: skip
+    def columns(self, input_dim: int) -> int:
+        return input_dim
 
     def field(self, h, dz):
-        """Σ_i s_i f_i + Σ_{i<j} s_ij [f_i, f_j]. With s_ji = −s_ij the brackets are Σ_j Df_j v_j for v_j = Σ_i s_ij
+        """Compute Σ_i s_i f_i + Σ_{i<j} s_ij [f_i, f_j]. With s_ji = −s_ij the brackets are Σ_j Df_j v_j for v_j = Σ_i s_ij
         f_i: one derivative for each channel, not for each pair."""
         f = self.matrix(h)
         channels = f.shape[1]
@@ -288,7 +242,7 @@ class LogNCDE(LogODE):
 def _heun(
     field: Any, h: Float[Array, "batch state"], increments: Float[Array, "steps batch terms"]
 ) -> Float[Array, "steps+1 batch state"]:
-    """The states before the first step of the solver and after each. Time counts its steps."""
+    """States before the first step of the solver and after each. Time counts its steps."""
     try:
         import diffrax
         import lineax
@@ -315,7 +269,7 @@ def _shares(passed):
 
 
 def _gaps(times):
-    """The time from knot to knot; 1 where two are at one time, which nothing lies between."""
+    """Times from knot to knot; 1 between two knots at the same time, with nothing between them."""
     gaps = jnp.diff(times, axis=0)
     return jnp.where(gaps > 0, gaps, 1)
 

@@ -1,5 +1,5 @@
-"""Layers that are convolutions: `S4DConvolution`, and `Hyena` (Poli et al. 2023, "Hyena hierarchy"); and what they and
-`Mamba` are made of, short convolutions and packing.
+"""Layers that are convolutions: `S4DConvolution`, and `Hyena` (Poli et al. 2023, "Hyena hierarchy"); and their parts, which
+`Mamba` shares: short convolutions and packing.
 
 Hyena of order N, of features u, one channel at a time (* is a causal convolution over time):
 
@@ -30,29 +30,30 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ...cells.base import linear
 from ...cells.s4 import S4D
-from ...engine import Solver
 from ...errors import InvalidValue
+from ..context import Context
 from ..layers import Linear, masked
-from .base import Outcome, TimeLayer
+from .base import Outcome, TimeLayer, at_least_one
 
 WHOLE = "convolves a sequence as a whole"
 _DECAY = math.log(100)
 
 
 class Packed(NamedTuple):
-    """Steps with the valid ones of each sample first, zeros in the others, and what brings outputs back to their place."""
+    """Steps with the observed ones of each sample first, zeros in the others, their context, and the function that brings
+    outputs back to their place."""
 
     inputs: Float[Array, "time *batch width"]
-    dt: Any
-    mask: Bool[Array, "time *batch"] | None
+    context: Context
     restore: Callable[[Array], Array]
 
 
-def pack(inputs: Float[Array, "time *batch width"], dt: Any, mask: Bool[Array, "time *batch"] | None) -> Packed:
-    """Brings the valid steps to the front, in their order: what looks back a number of steps then finds valid ones, as
-    if the others were not there."""
+def pack(inputs: Float[Array, "time *batch width"], context: Context) -> Packed:
+    """Bring the observed steps to the front, in their order, so that a layer that looks back some steps finds observed ones,
+    as if there were no padding."""
+    dt, mask = context.dt, context.mask
     if mask is None:
-        return Packed(inputs, dt, None, lambda outputs: outputs)
+        return Packed(inputs, context, lambda outputs: outputs)
     count = jnp.cumsum(mask, 0)
     place = jnp.where(mask, count - 1, count[-1] + jnp.cumsum(~mask, 0) - 1)
     steps = jnp.arange(mask.shape[0], dtype=place.dtype).reshape(-1, *(1,) * (mask.ndim - 1))
@@ -62,7 +63,8 @@ def pack(inputs: Float[Array, "time *batch width"], dt: Any, mask: Bool[Array, "
     if dt is not None and jnp.ndim(dt):
         dt = jnp.take_along_axis(dt, source, 0)
     packed = _permute(masked(inputs, mask), source, place)
-    return Packed(packed, dt, steps < count[-1], lambda outputs: _permute(outputs, place, source))
+    context = context.replace(dt=dt, mask=steps < count[-1])
+    return Packed(packed, context, lambda outputs: _permute(outputs, place, source))
 
 
 def _permute(x, source, place):
@@ -75,7 +77,7 @@ def _permute(x, source, place):
 
 
 class ShortConvolution(eqx.Module):
-    """A causal convolution over a few steps, each channel for itself, that can go on where it ended.
+    """A causal convolution over a few steps, each channel for itself, that can continue where it ended.
 
     The weight of the present step is the last one. Weights and bias are from ±1/√steps.
     """
@@ -95,8 +97,8 @@ class ShortConvolution(eqx.Module):
         before: Float[Array, "*batch remembered channels"] | None = None,
         mask: Bool[Array, "time *batch"] | None = None,
     ) -> tuple[Float[Array, "time *batch channels"], Float[Array, "*batch remembered channels"]]:
-        """The outputs, and the last `steps - 1` inputs, which are `before` in the next call; zeros without it. With a
-        mask the valid steps have to come first, as `pack` puts them."""
+        """Compute the outputs, and the last `steps - 1` inputs, which are `before` in the next call; zeros without it. With a
+        mask the observed steps have to come first, as `pack` puts them."""
         steps, length = self.weight.shape[0], x.shape[0]
         past = jnp.zeros((steps - 1, *x.shape[1:]), x.dtype) if before is None else jnp.moveaxis(before, -2, 0)
         seen = jnp.concatenate([past, x])
@@ -110,7 +112,7 @@ class ShortConvolution(eqx.Module):
 def fft_convolution(
     x: Float[Array, "time *batch channels"], kernel: Float[Array, "time channels"]
 ) -> Float[Array, "time *batch channels"]:
-    """`y_t = Σ_s kernel_s x_{t−s}`, each channel for itself, in O(T log T).
+    """Compute `y_t = Σ_s kernel_s x_{t−s}`, each channel for itself, in O(T log T).
 
     Rounding errors are relative to the largest values of the whole sequence, not to those of a step.
     """
@@ -122,24 +124,16 @@ def fft_convolution(
     return jnp.fft.irfft(spectrum, size, axis=0)[:length]
 
 
-def refuse_state(name: str, state: Any) -> None:
-    """For layers that convolve a sequence as a whole."""
+def _refuse_state(name: str, state: Any) -> None:
     if state is not None:
         raise InvalidValue(f"{name} got a state, but it {WHOLE}; give all steps at once, without a state.")
-
-
-def at_least_one(name: str, **given: int) -> None:
-    """Raises `ValueError` with one sentence if an option is not a whole number of at least 1."""
-    for option, value in given.items():
-        if not isinstance(value, int) or value < 1:
-            raise InvalidValue(f"{name} got {option}={value!r}; give a whole number of at least 1.")
 
 
 class S4DConvolution(TimeLayer):
     """The cell [`S4D`][lrcssm.cells.S4D] as the convolution that it is from a zero state, in O(T log T) and at once.
 
-    It gives what the cell gives, but cannot start from a state, and all steps take the same time: `dt` is a number or
-    nothing. A masked step is as if it were not there.
+    Its outputs are those of the cell, but it cannot start from a state, and all steps take the same time: `dt` is a number
+    or `None`. Padding is as if it were not there.
 
     **Arguments:** as for the cell.
     """
@@ -149,38 +143,22 @@ class S4DConvolution(TimeLayer):
     size: int = eqx.field(static=True)
 
     def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        init: Literal["lin", "inv"] = "lin",
-        dt_min: float | int = 0.001,
-        dt_max: float | int = 0.1,
-        key: PRNGKeyArray,
-    ):
+        self, input_dim: int, state_dim: int, *, init: Literal["lin", "inv"] = "lin", dt_min: float | int = 0.001,
+        dt_max: float | int = 0.1, key: PRNGKeyArray,
+    ):  # fmt: skip
         options: dict[str, Any] = {"init": init, "dt_min": dt_min, "dt_max": dt_max}
         self.cell = S4D(input_dim, state_dim, key=key, **options)  # pyright: ignore[reportCallIssue]
         self.size = input_dim
 
-    def __call__(
-        self,
-        inputs: Float[Array, "time *batch width"],
-        *,
-        state: Any,
-        dt: Any,
-        mask: Bool[Array, "time *batch"] | None,
-        key: PRNGKeyArray | None,
-        solver: Solver,
-        throw: bool,
-    ) -> Outcome:
-        del key, solver, throw
-        refuse_state("S4DConvolution", state)
+    def __call__(self, inputs: Float[Array, "time *batch width"], state: Any, context: Context) -> Outcome:
+        _refuse_state("S4DConvolution", state)
+        dt = context.dt
         if dt is not None and jnp.ndim(dt):
             raise InvalidValue(
                 f"S4DConvolution got dt of shape {jnp.shape(dt)}, but a kernel is for steps that all take the same time; "
                 "give a scalar, or take the cell S4D."
             )
-        inputs, _, mask, restore = pack(inputs, None, mask)
+        inputs, _, restore = pack(inputs, context)
         cell = self.cell
         if dt is not None:
             longer = cell.log_step + jnp.log(jnp.asarray(dt, cell.log_step.dtype))
@@ -210,7 +188,7 @@ class Filters(eqx.Module):
         self.bands, self.length = bands, length
 
     def __call__(self, steps: int) -> Float[Array, "steps filters"]:
-        """The first `steps` values of the filters, without a window."""
+        """Compute the first `steps` values of the filters, without a window."""
         t = jnp.arange(steps)[:, None]
         # Whole turns are taken off while the numbers are whole, so that rounding does not grow with t.
         turns = (t * jnp.arange(self.bands) % self.length).astype(self.out.dtype) / self.length
@@ -246,19 +224,9 @@ class Hyena(TimeLayer):
     order: int = eqx.field(static=True)
 
     def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        order: int = 2,
-        filter_width: int | None = None,
-        filter_depth: int = 3,
-        bands: int = 8,
-        frequency: float | int = 10.0,
-        length: int = 1000,
-        conv: int = 3,
-        key: PRNGKeyArray,
-    ):
+        self, input_dim: int, state_dim: int, *, order: int = 2, filter_width: int | None = None, filter_depth: int = 3,
+        bands: int = 8, frequency: float | int = 10.0, length: int = 1000, conv: int = 3, key: PRNGKeyArray,
+    ):  # fmt: skip
         filter_width = state_dim if filter_width is None else filter_width
         at_least_one("Hyena", order=order, filter_width=filter_width, filter_depth=filter_depth, bands=bands)
         at_least_one("Hyena", length=length, conv=conv)
@@ -270,24 +238,13 @@ class Hyena(TimeLayer):
         self.skip = jax.random.normal(keys[3], (order, input_dim))
         self.out = Linear(input_dim, input_dim, keys[4])
 
-    def __call__(
-        self,
-        inputs: Float[Array, "time *batch width"],
-        *,
-        state: Any,
-        dt: Any,
-        mask: Bool[Array, "time *batch"] | None,
-        key: PRNGKeyArray | None,
-        solver: Solver,
-        throw: bool,
-    ) -> Outcome:
-        del key, solver, throw
-        refuse_state("Hyena", state)
-        if dt is not None:
+    def __call__(self, inputs: Float[Array, "time *batch width"], state: Any, context: Context) -> Outcome:
+        _refuse_state("Hyena", state)
+        if context.dt is not None:
             raise InvalidValue(
                 "Hyena got dt, but it sees steps and not the time between them; give regular samples without dt."
             )
-        inputs, _, mask, restore = pack(inputs, None, mask)
+        inputs, _, restore = pack(inputs, context)
         x, _ = self.short(self.project(inputs))
         z, *gates = jnp.split(x, self.order + 1, -1)
         for gate, kernel, skip in zip(gates, self.kernels(inputs.shape[0]), self.skip, strict=True):
@@ -295,7 +252,7 @@ class Hyena(TimeLayer):
         return Outcome(restore(self.out(z)), None, None)
 
     def kernels(self, steps: int) -> Float[Array, "order steps width"]:
-        """The first `steps` values of the long filters."""
+        """Compute the first `steps` values of the long filters."""
         values = self.filters(steps).reshape(steps, self.order, self.size)
         rates = jnp.linspace(_DECAY / 1.5, _DECAY / 0.3, self.size, dtype=values.dtype) / self.filters.length
         t = jnp.arange(steps)[:, None].astype(values.dtype)

@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ...cells.base import linear, uniform
 from ...cells.s6 import S6
-from ...engine import Solver
-from .base import Outcome, Recurrent, TimeLayer
-from .convolution import ShortConvolution, at_least_one, pack
+from ..context import Context
+from .base import Outcome, Recurrent, TimeLayer, at_least_one
+from .convolution import ShortConvolution, pack
 
 
 class MambaState(NamedTuple):
-    """What Mamba remembers: the last inputs of its convolution, and the state of S6."""
+    """State of Mamba: the last inputs of its convolution, and the state of S6."""
 
     inputs: Float[Array, "*batch steps channels"]
     cell: Float[Array, "*batch state"]
@@ -65,22 +65,10 @@ class Mamba(TimeLayer):
         before = jnp.zeros((*batch, steps - 1, channels), self.short.weight.dtype)
         return MambaState(before, self.selective.initial_state(batch))
 
-    def __call__(
-        self,
-        inputs: Float[Array, "time *batch width"],
-        *,
-        state: Any,
-        dt: Any,
-        mask: Bool[Array, "time *batch"] | None,
-        key: PRNGKeyArray | None,
-        solver: Solver,
-        throw: bool,
-    ) -> Outcome:
+    def __call__(self, inputs: Float[Array, "time *batch width"], state: Any, context: Context) -> Outcome:
         before, first = (None, None) if state is None else state
-        inputs, dt, mask, restore = pack(inputs, dt, mask)
+        inputs, context, restore = pack(inputs, context)
         x, z = jnp.split(linear(inputs, self.into), 2, -1)
-        x, seen = self.short(x, before, mask)
-        y, last, solution = self.selective(
-            jax.nn.silu(x), state=first, dt=dt, mask=mask, key=key, solver=solver, throw=throw
-        )
+        x, seen = self.short(x, before, context.mask)
+        y, last, solution = self.selective(jax.nn.silu(x), first, context)
         return Outcome(restore(linear(y * jax.nn.silu(z), self.out)), MambaState(seen, last), solution)

@@ -1,0 +1,47 @@
+"""The estimators and the command line are two doors to one training: the same cases and seed give the same weights."""
+
+import jax
+import numpy as np
+import pytest
+from test_training import as_a_user_has_it  # noqa: F401, a fixture
+from writers import write_ts
+
+import lrcssm
+from lrcssm import cli
+
+SMALL = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "steps": 12, "batch": 4, "check_every": 6}
+
+
+def leaves(model):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(model)]
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_estimator_and_command_line_give_the_same_bits(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    X = np.cumsum(rng.normal(size=(30, 2, 25)), -1).astype(np.float32)
+    y = np.array(["down", "up"])[(X[:, 0, -1] > 0).astype(int)] if kind == "classes" else X[:, 0].mean(-1).round(4)
+    for part, which in {"TRAIN": slice(0, 22), "TEST": slice(22, None)}.items():
+        series = [one.T for one in X[which]]
+        write_ts(tmp_path / f"walk_{part}.ts", series, y[which], ("down", "up") if kind == "classes" else None)
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in SMALL.items()]
+    command = [
+        "train",
+        "walk",
+        "--data-dir",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "run"),
+        "--seed",
+        "3",
+        "--split-seed",
+        "3",
+    ]
+    assert cli.main([*command, "--quiet", *" ".join(words).split()]) == 0
+    trained = lrcssm.load(tmp_path / "run")
+    made = lrcssm.LrcSSMClassifier if kind == "classes" else lrcssm.LrcSSMRegressor
+    estimator = made(**SMALL, random_state=3).fit(X[:22], y[:22])
+    assert trained.model.config == estimator.model_.config
+    for a, b in zip(leaves(trained.model), leaves(estimator.model_), strict=True):
+        np.testing.assert_array_equal(a, b)
