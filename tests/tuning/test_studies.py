@@ -51,7 +51,7 @@ def test_options_hold_and_vary():
     ("arguments", "says"),
     [
         ("waves.csv", "--study"),
-        ("nothing.csv --study s", "'nothing.csv': it does not exist"),
+        ("nothing.csv --study s", "nothing.csv does not exist"),
         ("waves.csv --study a/b", "A study cannot be called 'a/b'"),
         ("waves.csv --study s --space grid", "give search or paper"),
         ("waves.csv --study s --seeds", "--seeds got no value"),
