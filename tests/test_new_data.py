@@ -161,4 +161,4 @@ def test_a_saved_estimator_predicts_its_classes(tmp_path, capsys):
     assert cli.main(["evaluate", str(tmp_path / "est.lrcssm"), str(tmp_path / "two.npz")]) == 0
     assert "two: accuracy" in capsys.readouterr().out
     trained = open_model(str(tmp_path / "est.lrcssm"))
-    assert trained.metadata["missing"] == "fill" and trained.metadata["unit"] is None
+    assert trained.missing == "fill" and trained.unit is None

@@ -112,6 +112,10 @@ def fit(
         value = getattr(config, name)
         if value is not None and (reason := model.whole(between_calls=False, training=True)) is not None:
             raise InvalidValue(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
+    if isinstance(solver, Sharded):
+        raise InvalidValue(
+            "fit got solver=Sharded(...); give its mesh as mesh=, and the solver of each device as solver=."
+        )
     progress = Progress(TrainState.start(model, config.knobs()), model)
     store = None
     if checkpoint is not None:

@@ -18,7 +18,7 @@ from .devices import batch_shares, keep_everywhere, spread
 
 
 def losses(
-    model: SequenceModel, outputs: Float[Array, "*out"], targets: Array, mask: Array | None, label_smoothing: Any
+    model: SequenceModel, outputs: Float[Array, "*out"], targets: Any, mask: Any, label_smoothing: Any
 ) -> Float[Array, " batch"]:
     """Loss of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
     where each step has a target, without those whose number is NaN: not every step needs one."""

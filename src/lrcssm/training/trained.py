@@ -17,7 +17,6 @@ from ..engine import Auto, Solver
 from ..errors import FileError, InvalidType, InvalidValue
 from ..files import named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel, check_size
-
 from .metrics import log_softmax, predict
 
 

@@ -149,7 +149,7 @@ def is_header(first: Sequence[str], rows: Rows, roles: Mapping[str, Sequence[str
     words = [i for i, cell in enumerate(first) if not is_number(cell)]
     if len(words) + len(blank) == len(first):
         return True
-    rest = [cell.strip() for i, cell in enumerate(first) if i not in words and i not in blank]
+    rest = [cell.strip() for cell in first if cell.strip() and is_number(cell)]
     counts = any(rest == [str(i + start) for i in range(len(rest))] for start in (0, 1))
     special = {name for names in roles.values() for name in names}
     named = [i for i in words if first[i].strip().casefold() in special]

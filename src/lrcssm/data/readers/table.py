@@ -89,8 +89,8 @@ def _headed(
         raise FileError(f"{path} holds a header and no rows; there must be at least one case.")
     with at(path, number):
         roles, dropped, rest = _by_name(header, peek, columns, without)
-    texts = [i for i in rest if _holds_text(peek, i)]
-    numeric = [i for i in rest if i not in texts]
+    judged = {i: _holds_text(peek, i) for i in rest}
+    texts, numeric = ([i for i in rest if judged[i] is kind] for kind in (True, False))
     taken = [i for own in roles.values() for i in own]
     values, cells, where = _parse(path, header, rows, numeric, [*taken, *texts])
     times, repeats = _by_content(path, header, roles, {i: cells[i] for i in texts}, cells, where, single)
@@ -162,10 +162,10 @@ def _by_content(
             raise FileError(f"{path}, line {where[problem.where]}: {problem}") from None
     repeats = times is not None and "case" not in roles and not single and len(np.unique(times)) < len(times)
     once = lambda own: times is not None and len(set(zip(own, times.tolist(), strict=True))) == len(own)
-    left = {i: own for i, own in texts.items() if [i] not in roles.values()}
+    left = {i: own for i, own in texts.items() if roles.get("time") != [i]}
     known = roles | {"case": []} if single else roles
     roles |= {role: [i] for role, i in found_roles(left, once, repeats, known).items()}
-    if (odd := next((i for i in left if [i] not in roles.values()), None)) is not None:
+    if (odd := next((i for i in left if [i] not in (roles.get("case"), roles.get("target"))), None)) is not None:
         cell = shown(left[odd][0])
         raise FileError(
             f"{path}, line {where[0]}: the column {shown(header[odd])} holds text, such as {cell}; {_HINT}."
