@@ -155,7 +155,7 @@ class Show:
         from ..tuning.summary import facts, short
 
         study = _open(self)
-        found = facts(study) | {"command": best_command(study)}
+        found: dict[str, Any] = facts(study) | {"command": best_command(study)}
         if self.json:
             print(json.dumps(finite(found)))
             return
@@ -229,7 +229,7 @@ def best_command(study: Any) -> str | None:
     plan, seed = study.plan, study.plan.seeds[0]
     model, training = plan.fields(study.settings(best[0]))
     options = tuple(f"{name}={json.dumps(value)}" for name, value in model.pop("cell_options", {}).items())
-    columns = {name: tuple(value) if isinstance(value, list) else value for name, value in plan.columns.items()}
+    columns: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in plan.columns.items()}
     return command(
         Train(
             plan.source,

@@ -4,11 +4,13 @@ In onnxruntime each node costs about 0.4 µs, whatever it computes, which is nea
 jaxpr of one row is translated: axes of size 1 are dropped, so that most reshapes vanish; values that depend on parameters
 alone are computed during translation; and `fusion` merges nodes. A primitive without a translation raises `Unknown`.
 
-Measured against jax2onnx 0.17 for one row (AMD EPYC, one thread, bound inputs, best time): the published EigenWorms model 35
-against 72 µs, 25 small models of all cells 17 to 35 % less time; jax2onnx writes no valid step for patches, complex LRC and
-products in bfloat16.
+Compared with jax2onnx 0.17 (AMD EPYC, one thread, bound inputs, best times): 35 against 72 µs for the published EigenWorms
+model; for 20 small models of all cells jax2onnx needs 18 to 33 % more; and jax2onnx writes no valid step for patches,
+complex LRC and products in bfloat16.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (where onnx is not installed, pyright takes onnx.py of this folder for it)
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """Export as ONNX, for onnxruntime and others. Needs the extra `export`."""
 
+# pyright: reportAttributeAccessIssue=false
+# (where onnx is not installed, pyright takes onnx.py of this folder for it)
 import dataclasses
 import logging
 import os
