@@ -246,6 +246,19 @@ def test_onnx(tmp_path, what, changes):
     assert to_onnx(tmp_path / "model.onnx", make(**changes), what=what, checks=100) < 1e-5
 
 
+def test_onnx_of_primitives_without_a_translation(tmp_path, monkeypatch):
+    """jax2onnx translates the steps that our own translator does not know."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("jax2onnx")
+    from lrcssm.deploy.export import onnx
+
+    def unknown(made):
+        raise onnx.Unknown("a primitive")
+
+    monkeypatch.setattr(onnx, "lean_model", unknown)
+    assert onnx.to_onnx(tmp_path / "step.onnx", make(num_blocks=1), what="step") < 1e-5
+
+
 def test_onnx_without_jax(tmp_path, capsys):
     """The example runs the step of a file that the command wrote."""
     pytest.importorskip("onnxruntime")
