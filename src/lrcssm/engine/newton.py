@@ -13,8 +13,8 @@ but damped more. Demanding that every step lowers the residual is the textbook's
 solution leads over iterates whose later states are far off while the earlier ones are already exact.
 
 Convergence is that of the residual `y_t − F(y_{t-1})`, never of the last change: a residual of the size of rounding
-means that y is what a sequential sweep with other roundings would give. Every sample has its own iteration: when it
-is done it is frozen, so that a slow sample changes nothing for the others.
+means that y is what a sequential sweep with other roundings would give (the rule is in `tolerance.py`). Every sample has
+its own iteration: when it is done it is frozen, so that a slow sample changes nothing for the others.
 """
 
 from typing import Any
@@ -31,6 +31,7 @@ from .recurrence import linear_recurrence, previous
 from .solution import Status
 from .solvers import DEER, ELK, Jacobi
 from .system import Piece, update
+from .tolerance import backward_error, default_rtol, relative, scale, within
 
 _START, _LESS, _MORE, _LEAST, _MOST = 1e-2, 0.1, 4.0, 1e-9, 1e9  # of the damping λ
 _GROWTH = 10.0  # of the largest state in one iteration: a larger step is not taken but damped
@@ -65,30 +66,34 @@ def iterate(
     quasi = not isinstance(solver, Jacobi) and solver.quasi
     structure = "diagonal" if quasi else cell.structure
     real = jnp.finfo(initial.dtype)
-    rtol = 8 * float(real.eps) if solver.rtol is None else solver.rtol
+    rtol = default_rtol(real.dtype) if solver.rtol is None else solver.rtol
     max_steps = solver.max_steps or (1000 if damped else piece.length + 1 if zeroth else 100)
     drive = cell.drive(piece.inputs)
     # An initial state of zeros is a constant, and XLA would evaluate the first iteration on it while compiling.
     initial, guess = lax.optimization_barrier((initial, guess))
     vectors, flat = as_vectors(structure)
 
-    def examine(states) -> Iterate:
+    def examine(states, last: Iterate | None = None) -> Iterate:
         def step(x):
             return update(cell, x, drive, piece.dt, piece.mask)
 
         before = previous(states, initial)
         new, jacobian = (step(before), None) if zeroth else linearise(step, before, cell.structure, quasi)
-        gap = jnp.abs(new - states)
-        finite = jnp.all(gap < jnp.inf, (0, 2))  # not by a maximum, which may lose NaN on its way
-        worst = jnp.max(gap, 2)
-        size = _size(states, before)
+        size = scale(states, before, jacobian, rtol)
+        if last is None:
+            error = jnp.abs(new - states)
+        else:
+            moved = previous(jnp.abs(states - last.states))
+            close = jnp.all(within(moved, jnp.abs(before), rtol, solver.atol), -1)
+            error = backward_error(states, new, last.new, close)
+        finite = jnp.all(jnp.abs(new - states) < jnp.inf, (0, 2))  # not by a maximum, which may lose NaN on its way
         return Iterate(
             states=states,
             new=new,
             jacobian=jacobian,
-            residual=jnp.where(finite, jnp.max(worst / jnp.maximum(size, real.tiny), 0), jnp.inf),
+            residual=jnp.where(finite, jnp.max(relative(error, size), (0, 2)), jnp.inf),
             finite=finite,
-            done=finite & jnp.all(worst <= rtol * size + max(solver.atol, float(real.tiny)), 0),
+            done=finite & jnp.all(within(error, size, rtol, solver.atol), (0, 2)),
         )
 
     def propose(at: Iterate, damping) -> Array:
@@ -106,7 +111,7 @@ def iterate(
 
     def body(now: Progress) -> Progress:
         active = now.status < 0
-        trial = examine(propose(now.at, now.damping))
+        trial = examine(propose(now.at, now.damping), now.at)
         better = trial.finite & (_reach(trial) <= _GROWTH * _reach(now.at)) if adaptive else trial.finite
         take = active & better
         damping = jnp.where(better, jnp.maximum(now.damping * _LESS, _LEAST), now.damping * _MORE)
@@ -146,14 +151,6 @@ def iterate(
 def _reach(at: Iterate):
     """For each sample, the largest state that an iterate holds or leads to."""
     return jnp.maximum(jnp.max(jnp.abs(at.states), (0, 2)), jnp.max(jnp.abs(at.new), (0, 2)))
-
-
-def _size(states, before):
-    """What a residual is measured by, for each step and sample: the state before or after the step, or the mean over
-    time if that is larger. So a large transient does not excuse errors later on, and a state that passes through zero
-    is not asked for more digits than its neighbours have."""
-    now, then = (jnp.max(jnp.abs(x), 2) for x in (states, before))
-    return jnp.maximum(jnp.maximum(now, then), jnp.mean(now, 0))
 
 
 def _select(take: Array, new: Iterate, old: Iterate) -> Iterate:

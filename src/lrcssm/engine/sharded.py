@@ -27,6 +27,7 @@ from .recurrence import apply_matrix
 from .solution import Status
 from .solvers import Sharded
 from .system import held
+from .tolerance import ROUNDINGS, backward_error, default_rtol, relative, scale, within
 
 Run = Callable[[Any, Array, Array, Any, Any], tuple[Any, Array, Array]]
 
@@ -89,7 +90,8 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
         return lax.all_gather(found, how.sequence)
 
     still, first = held((given, state))
-    tolerance = 8 * jnp.finfo(state.dtype).eps
+    rtol = default_rtol(state.dtype)
+    tolerance = ROUNDINGS * rtol  # a part adds up the rounding of its steps
 
     def body(carry):
         number, starts, _, iterations, _ = carry
@@ -98,8 +100,9 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
         told = everywhere(jnp.concatenate([end, jacobian.reshape(*end.shape[:-1], -1)], -1))
         ends, jacobians = told[..., : end.shape[-1]], told[..., end.shape[-1] :].reshape(count, *jacobian.shape)
         new = _propagate(first, starts, ends, jacobians, structure, safe=True)
-        apart = _apart(new, starts)
-        open_ = apart > tolerance
+        size = scale(new[1:], new[:-1], jacobians[:-1], rtol)
+        settled = within(jnp.abs(new - starts)[1:], size, tolerance, 0.0)
+        open_ = ~jnp.all(settled, (0, 2))
         new = jnp.where(open_[..., None], new, starts)  # what is done does not move with what is not
         return number + 1, new, jacobians, iterations + open_.astype(jnp.int32), jnp.any(open_)
 
@@ -119,9 +122,9 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
     begin = _propagate(state, starts, ends, jacobians, structure)
     outputs, final, status = part(given, begin[where])
     finals = everywhere(final)
-    residual = _apart(*held((finals[:-1], begin[1:])))
+    residual, met = _mismatch(*held((begin, finals, starts, ends)), jacobians, rtol, tolerance)
     status = _first_failure(everywhere(status))
-    lost = (status <= Status.FELL_BACK) & ~(residual <= 8 * tolerance)
+    lost = (status <= Status.FELL_BACK) & ~met
     return outputs, finals[-1], jnp.where(lost, int(Status.APART), status), iterations, residual
 
 
@@ -150,10 +153,13 @@ def _propagate(first, starts, ends, jacobians, structure, safe=False):
     return jnp.concatenate([first[None], later])
 
 
-def _apart(a, b):
-    """For each sample, the largest difference between two such sets of states, relative to their size."""
-    size = jnp.max(jnp.maximum(jnp.abs(a), jnp.abs(b)), (0, -1))
-    return jnp.max(jnp.abs(a - b), (0, -1)) / jnp.where(size > 0, size, 1)
+def _mismatch(begin, finals, starts, ends, jacobians, rtol, tolerance):
+    """For each sample, the largest relative difference at a shard boundary, and whether all are within the tolerance: the
+    rule of `tolerance.py`, where a part takes the place of a step."""
+    close = jnp.all(within(jnp.abs(begin - starts), jnp.abs(begin), rtol, 0.0), -1)
+    error = backward_error(begin[1:], finals[:-1], ends[:-1], close[:-1])
+    size = scale(begin[1:], begin[:-1], jacobians[:-1], rtol)
+    return jnp.max(relative(error, size), (0, 2)), jnp.all(within(error, size, tolerance, 0.0), (0, 2))
 
 
 def _longer(array, extra, value):

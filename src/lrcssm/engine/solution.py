@@ -84,8 +84,8 @@ class Solution(eqx.Module):
     - `states`: `(time, ..., state)`, the state *after* each step.
     - `status`: a `Status` code for each sample, of the batch shape.
     - `iterations`: for each sample, how many iterations were made; 0 for a sequential sweep.
-    - `residual`: for each sample, the largest `|x_t − F(x_{t−1}, u_t)|` relative to the state's size there (the
-        largest of `|x_t|`, `|x_{t−1}|` and the mean over time). A sequential sweep is its own definition: 0.
+    - `residual`: for each sample, the largest `|x_t − F(x_{t−1}, u_t)|` of all units and steps, relative to the unit's
+        size at that step, `|x_t| + |J_t| |x_{t−1}|` (see `DEER`). 0 for a sequential sweep.
     - `solver`: the solver that was used, as text; `Auto` writes here what it chose.
     """
 

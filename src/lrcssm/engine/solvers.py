@@ -51,9 +51,10 @@ class DEER:
 
     - `quasi`: keep only the diagonal of a dense Jacobian (Gonzalez et al. 2024): cheaper iterations, more of them.
         For a diagonal cell it changes nothing. Gradients are exact all the same.
-    - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · size_t + atol` at every step, where `size_t` is the
-        largest of `|x_t|`, `|x_{t−1}|` and the mean over time. The default `rtol=None` is 8 units of rounding of the
-        state's dtype: as good as a sequential sweep.
+    - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · size_t + atol` for every unit at every step, where
+        `size_t` is `|x_t| + |J_t| |x_{t−1}|` of that unit; no other step, and no unit that `J_t` does not couple, enters.
+        States before the step that differ in their last digits alone count as the same. The default `rtol=None` is 8
+        units of rounding of the state's dtype: as good as a sequential sweep.
     - `max_steps`: iterations at most; `None` is 100.
     """
 
