@@ -137,7 +137,10 @@ def test_wrongly_declared_and_unstable(solver, dtype, declared, total, capsys):
     inputs = jnp.asarray(inputs, kind)
     stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
     if solver == "Sharded":  # a mesh, and a map over cells around it, is no case for users
-        found = [solve(cell, u[:, None], solver=WILD[solver], throw=False) for cell, u in zip(made[:60], inputs)]
+        found = [
+            solve(cell, u[:, None], solver=WILD[solver], throw=False)
+            for cell, u in zip(made[:60], inputs[:60], strict=True)
+        ]
         status = np.array([int(one.status[0]) for one in found])
         states = np.stack([np.asarray(one.states[:, 0]) for one in found], 1)
         stack, inputs = jax.tree.map(lambda leaf: leaf[:60], (stack, inputs))

@@ -8,7 +8,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Var, jaxpr_as_fun
 from jaxtyping import Array, Inexact
 
 from .jacobian import STRUCTURES
@@ -16,8 +16,9 @@ from .system import Piece
 
 
 class FunctionCell(eqx.Module):
-    """A plain function as a cell: dense unless told otherwise. What it closes over is a field, so that it is differentiated like
-    everything else."""
+    """A plain function as a cell: dense unless told otherwise.
+
+    The arrays that it closes over are a field, so that it is differentiated with respect to them too."""
 
     values: list[Any]
     jaxpr: Jaxpr = eqx.field(static=True)
@@ -35,7 +36,7 @@ class FunctionCell(eqx.Module):
 
 
 class Arguments(eqx.Module):
-    """What a solver needs, and the batch shape that its results get back."""
+    """The checked arguments of a solver, and the batch shape that its results get back."""
 
     cell: Any
     piece: Piece
@@ -44,7 +45,7 @@ class Arguments(eqx.Module):
     batch: tuple[int, ...] = eqx.field(static=True)
 
     def restore(self, array: Array) -> Array:
-        """Gives `(time, batch, state)` or `(batch,)` its own batch axes back."""
+        """Give `(time, batch, state)` or `(batch,)` its own batch axes back."""
         if array.ndim == 1:
             return array.reshape(self.batch)
         return array.reshape(array.shape[0], *self.batch, array.shape[2])
@@ -95,6 +96,11 @@ def prepare(cell, inputs, state, dt, mask, guess) -> Arguments:
         cell = _convert(cell, initial[0], inputs[0, 0], dt)
     piece = Piece(inputs, dt, mask)
     _check_step(cell, piece, initial)
+    if dt is not None and not _uses_dt(cell, piece, initial):
+        name = "a function" if function else type(cell).__name__
+        raise ValueError(
+            f"solve got dt for {name}, whose step does not depend on it; leave dt out, or use it in the step."
+        )
     if guess is not None:
         guess = _guess(guess, (length, *batch, initial.shape[1]), initial.dtype).reshape(length, size, -1)
     return Arguments(cell, piece, initial, guess, batch)
@@ -163,15 +169,17 @@ def _dt(dt, shape, initial) -> Array:
         _check_times(dt)  # here, because while something is compiled the array of it may have no value
         dt = jnp.asarray(dt, real)
     dt = _floating("dt", dt)
+    if dt.shape == shape[:1]:
+        dt = jnp.broadcast_to(dt.reshape(-1, *(1,) * (len(shape) - 1)), shape)
     if dt.shape not in ((), shape):
-        raise ValueError(f"solve got dt of shape {dt.shape}; expected a scalar or (time, ...) = {shape}.")
+        raise ValueError(f"solve got dt of shape {dt.shape}; expected a scalar, (time,) or (time, ...) = {shape}.")
     if dt.dtype != real:
         raise TypeError(f"solve got dt of dtype {dt.dtype} for a state of dtype {initial.dtype}; cast dt to {real}.")
     return dt
 
 
 def _check_times(dt):
-    """Refuses times that are known and cannot be. What is traced, or on the devices of others, is not looked at."""
+    """Refuse times that are not valid. Traced ones, and those on the devices of other processes, are left to the status."""
     if isinstance(dt, jax.core.Tracer) or not getattr(dt, "is_fully_addressable", True):
         return
     times = np.asarray(dt)
@@ -215,7 +223,7 @@ def _positional(function) -> int:
 
 
 def _check_step(cell, piece, initial):
-    """Traces one step, so that a cell that does not fit says so here and not from the depths of a scan."""
+    """Trace one step, so that a cell that does not fit raises here and not from inside of a scan."""
     dt = 1.0 if piece.dt is None else piece.dt if piece.dt.ndim == 0 else piece.dt[0, 0]
     new = eqx.filter_eval_shape(_one_step, cell, initial[0], piece.inputs, dt)
     if not hasattr(new, "shape"):
@@ -226,6 +234,17 @@ def _check_step(cell, piece, initial):
             f"and dtype {new.dtype}; both must be the same, so look at the cell's step, its parameters and the inputs "
             f"(dtype {piece.inputs.dtype})."
         )
+
+
+def _uses_dt(cell, piece, initial) -> bool:
+    """True if the next state depends on dt, by the equations of one step."""
+    one = lambda dt: _one_step(cell, initial[0], piece.inputs, dt)
+    program = jax.make_jaxpr(one)(jnp.ones((), jnp.finfo(initial.dtype).dtype)).jaxpr
+    reached = set(program.invars)
+    for equation in program.eqns:
+        if any(isinstance(v, Var) and v in reached for v in equation.invars):
+            reached.update(equation.outvars)
+    return any(isinstance(v, Var) and v in reached for v in program.outvars)
 
 
 def _one_step(cell, state, inputs, dt):
@@ -242,7 +261,7 @@ def _one_step(cell, state, inputs, dt):
 
 
 def _attempt(what, call, written, names, given):
-    """What `call` gives. If it fails: whether what its author has written takes these arguments at all, or what they are."""
+    """The result of `call`; if that fails, an error with the parameters that it should take, or the shapes that it was given."""
     try:
         return call(*given)
     except jax.errors.JAXTypeError:  # says at length what to do

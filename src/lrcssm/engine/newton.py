@@ -17,7 +17,7 @@ means that y is what a sequential sweep with other roundings would give (the rul
 its own iteration: when it is done it is frozen, so that a slow sample changes nothing for the others.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,11 +29,11 @@ from .jacobian import as_vectors, linearise
 from .kalman import smooth_dense, smooth_diagonal
 from .recurrence import linear_recurrence, previous
 from .solution import Status
-from .solvers import DEER, ELK, Jacobi
 from .system import Piece, update
 from .tolerance import backward_error, default_rtol, relative, scale, within
 
-_START, _LESS, _MORE, _LEAST, _MOST = 1e-2, 0.1, 4.0, 1e-9, 1e9  # of the damping λ
+START = 1e-2  # of an adaptive damping λ
+_LESS, _MORE, _LEAST, _MOST = 0.1, 4.0, 1e-9, 1e9
 _GROWTH = 10.0  # of the largest state in one iteration: a larger step is not taken but damped
 
 
@@ -56,18 +56,31 @@ class Progress(eqx.Module):
     count: Int[Array, ""]
 
 
-def iterate(
-    cell: Any, piece: Piece, initial: Array, guess: Array, solver: DEER | ELK | Jacobi
-) -> tuple[Array, Array, Array, Array]:
+class Rule(NamedTuple):
+    """The rule of an iteration: what a solver decides.
+
+    - `linear`: linearise every step; otherwise its value alone is used.
+    - `quasi`: keep only the diagonal of the Jacobian.
+    - `damping`: λ; `None` is an undamped step.
+    - `adaptive`: change λ from iteration to iteration, for each sample.
+    - `rtol`, `atol`, `max_steps`: the tolerance and the number of iterations at most.
+    """
+
+    linear: bool
+    quasi: bool
+    damping: float | None
+    adaptive: bool
+    rtol: float | None
+    atol: float
+    max_steps: int
+
+
+def iterate(cell: Any, piece: Piece, initial: Array, guess: Array, rule: Rule) -> tuple[Array, Array, Array, Array]:
     """States, status, iterations and relative residual; all but the states for each sample."""
-    zeroth = isinstance(solver, Jacobi)
-    damped = isinstance(solver, ELK)
-    adaptive = isinstance(solver, ELK) and solver.trust is None
-    quasi = not isinstance(solver, Jacobi) and solver.quasi
+    damped, adaptive, quasi, atol = rule.damping is not None, rule.adaptive, rule.quasi, rule.atol
     structure = "diagonal" if quasi else cell.structure
     real = jnp.finfo(initial.dtype)
-    rtol = default_rtol(real.dtype) if solver.rtol is None else solver.rtol
-    max_steps = solver.max_steps or (1000 if damped else piece.length + 1 if zeroth else 100)
+    rtol = default_rtol(real.dtype) if rule.rtol is None else rule.rtol
     drive = cell.drive(piece.inputs)
     # An initial state of zeros is a constant, and XLA would evaluate the first iteration on it while compiling.
     initial, guess = lax.optimization_barrier((initial, guess))
@@ -78,13 +91,13 @@ def iterate(
             return update(cell, x, drive, piece.dt, piece.mask)
 
         before = previous(states, initial)
-        new, jacobian = (step(before), None) if zeroth else linearise(step, before, cell.structure, quasi)
+        new, jacobian = linearise(step, before, cell.structure, quasi) if rule.linear else (step(before), None)
         size = scale(states, before, jacobian, rtol)
         if last is None:
             error = jnp.abs(new - states)
         else:
             moved = previous(jnp.abs(states - last.states))
-            close = jnp.all(within(moved, jnp.abs(before), rtol, solver.atol), -1)
+            close = jnp.all(within(moved, jnp.abs(before), rtol, atol), -1)
             error = backward_error(states, new, last.new, close)
         finite = jnp.all(jnp.abs(new - states) < jnp.inf, (0, 2))  # not by a maximum, which may lose NaN on its way
         return Iterate(
@@ -93,7 +106,7 @@ def iterate(
             jacobian=jacobian,
             residual=jnp.where(finite, jnp.max(relative(error, size), (0, 2)), jnp.inf),
             finite=finite,
-            done=finite & jnp.all(within(error, size, rtol, solver.atol), (0, 2)),
+            done=finite & jnp.all(within(error, size, rtol, atol), (0, 2)),
         )
 
     def propose(at: Iterate, damping) -> Array:
@@ -123,7 +136,7 @@ def iterate(
             verdicts.append((damping > _MOST, Status.STALLED))
         else:
             verdicts.append((~trial.finite, Status.DIVERGED))
-        verdicts.append((count >= max_steps, Status.MAX_STEPS))
+        verdicts.append((count >= rule.max_steps, Status.MAX_STEPS))
         for condition, verdict in reversed(verdicts):
             status = jnp.where(active & condition, int(verdict), status)
         return Progress(
@@ -136,10 +149,9 @@ def iterate(
 
     start = examine(guess)
     batch = initial.shape[0]
-    damping = _START if adaptive or not isinstance(solver, ELK) else 1.0 / (solver.trust or 1.0)
     begin = Progress(
         at=start,
-        damping=jnp.full(batch, damping, real.dtype),
+        damping=jnp.full(batch, rule.damping or 0.0, real.dtype),
         status=jnp.where(start.done, int(Status.SUCCESS), -1),
         iterations=jnp.zeros(batch, jnp.int32),
         count=jnp.zeros((), jnp.int32),

@@ -25,7 +25,6 @@ from jaxtyping import Array
 from .jacobian import as_vectors, linearise
 from .recurrence import apply_matrix
 from .solution import Status
-from .solvers import Sharded
 from .system import held
 from .tolerance import ROUNDINGS, backward_error, default_rtol, relative, scale, within
 
@@ -33,7 +32,7 @@ Run = Callable[[Any, Array, Array, Any, Any], tuple[Any, Array, Array]]
 
 
 def over_devices(
-    run: Run, cell: Any, inputs: Array, state: Array, dt: Any, mask: Array | None, how: Sharded
+    run: Run, cell: Any, inputs: Array, state: Array, dt: Any, mask: Array | None, how: Any
 ) -> tuple[Any, Array, Array, Array, Array]:
     """A recurrence with its time split over the devices of a mesh.
 
@@ -41,6 +40,7 @@ def over_devices(
 
     - `run`: `(cell, inputs, state, dt, mask) -> (outputs, last state, status)` for a part of time on one device, where
         outputs have time on axis 0.
+    - `how`: a `Sharded`.
     - `inputs`, `state`, `dt`, `mask`: as for `lrcssm.solve`, but with one batch axis at least, and a state for each sample.
 
     **Returns:**
@@ -73,7 +73,7 @@ def over_devices(
     return outputs, last, status, iterations, residual
 
 
-def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: Sharded, count: int):
+def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: Any, count: int):
     """What one device does."""
     where = lax.axis_index(how.sequence)
     none = jnp.zeros(state.shape[:-1], jnp.int32)
@@ -122,7 +122,7 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
     begin = _propagate(state, starts, ends, jacobians, structure)
     outputs, final, status = part(given, begin[where])
     finals = everywhere(final)
-    residual, met = _mismatch(*held((begin, finals, starts, ends)), jacobians, rtol, tolerance)
+    residual, met = _mismatch(held((begin, finals)), (starts, held(ends)), jacobians, rtol, tolerance)
     status = _first_failure(everywhere(status))
     lost = (status <= Status.FELL_BACK) & ~met
     return outputs, finals[-1], jnp.where(lost, int(Status.APART), status), iterations, residual
@@ -153,9 +153,11 @@ def _propagate(first, starts, ends, jacobians, structure, safe=False):
     return jnp.concatenate([first[None], later])
 
 
-def _mismatch(begin, finals, starts, ends, jacobians, rtol, tolerance):
+def _mismatch(last, earlier, jacobians, rtol, tolerance):
     """For each sample, the largest relative difference at a shard boundary, and whether all are within the tolerance: the
     rule of `tolerance.py`, where a part takes the place of a step."""
+    begin, finals = last
+    starts, ends = earlier
     close = jnp.all(within(jnp.abs(begin - starts), jnp.abs(begin), rtol, 0.0), -1)
     error = backward_error(begin[1:], finals[:-1], ends[:-1], close[:-1])
     size = scale(begin[1:], begin[:-1], jacobians[:-1], rtol)

@@ -1,4 +1,4 @@
-"""What a solve returns: the states, and an honest word on how they were found."""
+"""The result of a solve: states, status and residual."""
 
 import enum
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Inexact, Int
 
 
 class Status(enum.IntEnum):
-    """How a solve ended, for one sample. `Status(code).message` is a sentence with a remedy.
+    """The end of a solve, for one sample. `Status(code).message` is a sentence with a remedy.
 
     `SUCCESS` and `FELL_BACK` mean that the states are right. Everything else means that they are not.
 
@@ -27,15 +27,16 @@ class Status(enum.IntEnum):
     UNSTABLE = 5
     NONFINITE_ARGUMENT = 6
     APART = 7
+    NEGATIVE_DT = 8
 
     @property
     def ok(self) -> bool:
-        """Whether the states of this sample may be used."""
+        """True if the states of this sample may be used."""
         return self <= Status.FELL_BACK
 
     @property
     def message(self) -> str:
-        """What happened and what to do about it, as one sentence."""
+        """The reason and the remedy, as one sentence."""
         return _MESSAGES[self]
 
 
@@ -50,8 +51,8 @@ _MESSAGES = {
         "raise max_steps, loosen rtol, or use solver=Auto() or solver=Sequential()."
     ),
     Status.STALLED: (
-        "No damping makes the residual smaller although it is above the tolerance; "
-        "loosen rtol, compute in float64, or use solver=Auto() or solver=Sequential()."
+        "Every damped step makes the states more than ten times as large or not finite, up to the largest damping; "
+        "start from a better guess, or use solver=Auto() or solver=Sequential()."
     ),
     Status.DIVERGED: (
         "The iteration overflowed from finite arguments (undamped Newton steps can do that over a long sequence); "
@@ -66,9 +67,10 @@ _MESSAGES = {
         "clean them, or mark missing steps with mask=."
     ),
     Status.APART: (
-        "What the parts on different devices begin with does not meet what the parts before them end with, to within "
-        "rounding (a recurrence that is so sensitive cannot be split); compute in float64, or on one device."
+        "The states at the shard boundaries do not match to within rounding, because the recurrence is too sensitive to be "
+        "split over time; compute in float64, or on one device."
     ),
+    Status.NEGATIVE_DT: "dt holds a negative number; give the time that each step takes, at least 0.",
 }
 
 
@@ -77,7 +79,7 @@ class SolveError(RuntimeError):
 
 
 class Solution(eqx.Module):
-    """The states of a recurrence at all steps, with their pedigree. A pytree, so it passes through `jit` and `vmap`.
+    """States, status and residual of a solve. A pytree, so it passes through `jit` and `vmap`.
 
     **Attributes:**
 
@@ -102,7 +104,7 @@ class Solution(eqx.Module):
 
     @property
     def ok(self) -> Array:
-        """For each sample, whether its states may be used."""
+        """For each sample, true if its states may be used."""
         return self.status <= Status.FELL_BACK
 
     @property

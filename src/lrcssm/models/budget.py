@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..engine import Auto, Sequential, Sharded, Solver
+from ..engine import Auto, Solver
 from ..engine.system import chunk_length
 from .chunks import CHUNK
 from .recompute import alike, states_of
@@ -109,10 +109,9 @@ def training_bytes(
     - `solver`: of the recurrences.
     """
     length, batch = x.shape[0], math.prod(x.shape[1:-1])
-    if isinstance(solver, Sharded):
-        length = -(-length // solver.mesh.shape[solver.sequence])
-        shares = solver.mesh.shape.get(solver.batch, 1)
-        batch, solver = (batch // shares if batch % shares == 0 else batch), solver.solver
+    length = -(-length // solver.time_shards)
+    batch = batch // solver.batch_shards if batch % solver.batch_shards == 0 else batch
+    solver = solver.local
     steps, width, config = way.chunk or length, model.config.width, model.config
     states = _states(model.blocks)
     numbers = 16 * _parameters(model) + length * batch * (4 * x.shape[-1] + 4)
@@ -189,14 +188,10 @@ def _real(leaf) -> int:
 
 def _work(block, steps: int, batch: int, blocks: int, solver: Solver) -> int:
     """What the recurrence of a block computes for the steps that it takes at a time."""
-    piece, states = steps, _states([block])
+    states = _states([block])
     if not states:  # a convolution, or attention
         return WHOLE * steps * batch * block.layer.size
-    if isinstance(solver, Sequential):
-        piece = solver.chunk or chunk_length(steps, batch * states)
-    elif isinstance(solver, Auto) and jax.default_backend() == "cpu" and solver.parallel is not True:
-        piece = chunk_length(steps, batch * states)
-    piece = min(max(piece, math.isqrt(steps)), steps)
+    piece = min(max(solver.steps_at_once(steps, batch * states), math.isqrt(steps)), steps)
     work = piece * batch * states * (WORK + DERIVATIVES * (blocks if piece == steps else 1))
     dense = getattr(getattr(block.layer, "cell", None), "structure", None) == "dense"
     # The gradient of the matrices inside a recurrence is there for each step of a piece before it is summed.

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..engine import Auto, Sharded, Solution, Solver
+from ..engine import Auto, Solution, Solver
 from ..engine.system import chunk_length, scan_chunks
 from .block import Passed
 from .recompute import kept
@@ -81,7 +81,7 @@ def choose_pieces(
 
 def why_at_once(model: Any, training: bool, solver: Solver) -> str | None:
     """Why a sequence is not taken in chunks, if it cannot be: because of the model, or of the devices."""
-    if isinstance(solver, Sharded) and solver.mesh.shape[solver.sequence] > 1:
+    if solver.time_shards > 1:
         return "is to be solved over many devices, each of which has its own part of time"
     return needs_all_steps(model, training)
 

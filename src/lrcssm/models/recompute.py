@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from ..engine.solve import STATES
+from ..engine.abstract import STATES
 from .block import Block, Passed
 
 # From so many numbers between all blocks together on, what is inside them is computed twice, if the sequence cannot be

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..engine import Sharded, Solver
+from ..engine import Solver
 
 BATCH, SEQUENCE = "batch", "sequence"
 
@@ -56,30 +56,25 @@ def everywhere(tree: Any, mesh: Mesh) -> Any:
 
 def keep_everywhere(tree: Any, solver: Solver) -> Any:
     """The same inside of a compiled function, if it runs over many devices."""
-    if not isinstance(solver, Sharded):
+    if solver.devices is None:
         return tree
-    where = NamedSharding(solver.mesh, PartitionSpec())
+    where = NamedSharding(solver.devices, PartitionSpec())
     return jax.tree.map(lambda a: lax.with_sharding_constraint(a, where) if eqx.is_array(a) else a, tree)
 
 
 def divisible(size: int, solver: Solver) -> int:
     """The next size of a batch that the devices can share evenly."""
-    if not isinstance(solver, Sharded):
-        return size
-    shares = solver.mesh.shape.get(solver.batch, 1)
-    return -(-size // shares) * shares
+    return -(-size // solver.batch_shards) * solver.batch_shards
 
 
 def spread(batch: tuple[Any, ...], solver: Solver) -> tuple[Any, ...]:
     """Inputs, mask, dt, targets and weights (or the first few of them) where they belong on the devices."""
-    if not isinstance(solver, Sharded):
+    if solver.devices is None:
         return batch
     length, cases = batch[0].shape[:2]
     moving = [array is not None and array.shape[:2] == (length, cases) for array in batch[:4]] + [False]
     return tuple(
-        array
-        if array is None
-        else _placed(array, solver.mesh, *((solver.sequence, solver.batch) if stepwise else (solver.batch,)))
+        array if array is None else _placed(array, solver.devices, *(solver.axes if stepwise else solver.axes[1:]))
         for array, stepwise in zip(batch, moving[: len(batch)], strict=True)
     )
 

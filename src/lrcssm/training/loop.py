@@ -133,7 +133,7 @@ def fit(
         value = getattr(config, name)
         if value is not None and (reason := needs_all_steps(model, training=True)) is not None:
             raise ValueError(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
-    if isinstance(solver, Sharded):
+    if solver.devices is not None:
         raise ValueError(
             "fit got a solver for many devices; give their mesh as mesh=, and how each of them solves its part."
         )

@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float
 
 from ..data import Batch, Cases, batches
-from ..engine import Auto, Solver
+from ..engine import Auto, SolveError, Solver, Status
 from ..models import SequenceModel
 from ..models.layers import moments
 from .devices import divisible, keep_everywhere, spread
@@ -39,7 +39,10 @@ def losses(
 
 @eqx.filter_jit
 def _outputs(model, inputs, mask, dt, solver):
-    return keep_everywhere(model(inputs, mask=mask, dt=dt, solver=solver)[0], solver)
+    outputs, _, passed = model.run(inputs, mask=mask, dt=dt, solver=solver, throw=False)
+    statuses = [jnp.max(left.solution.status) for left in passed if left.solution is not None]
+    worst = jnp.max(jnp.stack(statuses)) if statuses else jnp.zeros((), jnp.int32)
+    return keep_everywhere((outputs, worst), solver)
 
 
 def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> Any:
@@ -48,7 +51,10 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
     found: list[Any] = [None] * len(cases)
     for part in batches(cases, divisible(min(batch, len(cases)), solver)):
         inputs, mask, dt = spread((part.inputs, part.mask, part.dt), solver)
-        outputs = np.asarray(_outputs(model, inputs, mask, dt, solver))
+        outputs, status = map(np.asarray, _outputs(model, inputs, mask, dt, solver))
+        # Here and not from the compiled program, where an error on one device would leave the others waiting.
+        if not Status(int(status)).ok:
+            raise SolveError(f"{solver.name}: {Status(int(status)).message}")
         for column, i in enumerate(part.positions):
             each = model.config.task == "per-step"
             found[i] = outputs[: len(cases.series[i]), column] if each else outputs[column]

@@ -10,10 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ...cells import Cell
-from ...engine import Sharded, Solution, Solver, solve
+from ...engine import Solution, Solver, solve
 from ...engine.sharded import over_devices
 from ...engine.system import CHUNK_ELEMENTS, chunk_length, scan_chunks
-from ...engine.verdict import guard
 
 
 class Outcome(NamedTuple):
@@ -95,7 +94,7 @@ class Recurrent(TimeLayer):
     ) -> Outcome:
         del key
         if self.cell.expands:
-            if isinstance(solver, Sharded):
+            if solver.devices is not None:
                 return _over_devices(self.cell, inputs, state, dt, mask, solver, throw)
             return _in_pieces(self.cell, inputs, state, dt, mask, solver, throw)
         solution = solve(self.cell, inputs, state=state, dt=dt, mask=mask, solver=solver, throw=throw)
@@ -108,11 +107,11 @@ def first_state(cell: Cell, state: Array | None, batch: tuple[Any, ...]) -> Arra
     return jnp.broadcast_to(state, (*batch, state.shape[-1]))
 
 
-def _over_devices(cell, inputs, state, dt, mask, solver: Sharded, throw) -> Outcome:
+def _over_devices(cell, inputs, state, dt, mask, solver: Solver, throw) -> Outcome:
     """`_in_pieces` on each of many devices, for its part of time."""
 
     def run(cell, inputs, state, dt, mask):
-        found = _in_pieces(cell, inputs, state, dt, mask, solver.solver, throw=False)
+        found = _in_pieces(cell, inputs, state, dt, mask, solver.local, throw=False)
         assert found.solution is not None
         return found.outputs, found.state, found.solution.status
 
@@ -122,7 +121,7 @@ def _over_devices(cell, inputs, state, dt, mask, solver: Sharded, throw) -> Outc
     mask = None if mask is None else flat(mask)
     first = first_state(cell, state, batch)
     found = over_devices(run, cell, flat(inputs), first.reshape(-1, first.shape[-1]), dt, mask, solver)
-    outputs = guard(found[0], found[2], str(solver)) if throw else found[0]
+    outputs = solver.withhold(found[0], found[2]) if throw else found[0]
     outputs = outputs.reshape(-1, *batch, outputs.shape[-1])
     last, status, iterations, residual = (a.reshape(*batch, *a.shape[1:]) for a in found[1:])
     return Outcome(outputs, last, Solution(last[None], status, iterations, residual, str(solver)))
