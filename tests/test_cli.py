@@ -219,7 +219,7 @@ def test_benchmark_engine_to_stdout(capsys):
     assert cli.main([*TINY, "--json", "-"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in record["rows"]] == ["scan"]
-    assert record["command"].startswith("lrcssm benchmark engine --lengths 5 --state-dim 3")
+    assert record["command"].startswith("lrcssm benchmark engine --rounds 2") and "--lengths 5" in record["command"]
 
 
 def test_benchmark_engine_to_file(capsys, tmp_path):

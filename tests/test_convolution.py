@@ -240,5 +240,5 @@ def test_mistakes_are_explained():
     config = ModelConfig(
         input_dim=3, output_dim=2, hidden_dim=3, state_dim=5, num_blocks=1, cell="Hyena", encoder="linear"
     )
-    with pytest.raises(ValueError, match="it convolves a sequence as a whole, so a sequence cannot be given"):
+    with pytest.raises(ValueError, match="it convolves a sequence as a whole; give it all steps of a sequence at once"):
         SequenceModel(config, jax.random.key(0))(inputs, state=ModelState((None,), None, None))

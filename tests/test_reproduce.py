@@ -267,7 +267,7 @@ def test_a_heart_rate_for_every_128th_step(rates):
     wanted = rates.targets[:5]
     np.testing.assert_allclose(train.statistics()[3:], [[wanted.mean()], [wanted.std()]], rtol=1e-5)
     config = jobs.ModelConfig.from_json(json.dumps(job.model | {"hidden_dim": 3, "state_dim": 4, "num_blocks": 1}))
-    model = jobs.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
+    model = lrcssm.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
     outputs = np.stack(predict(model, test))[:, 127::128, 0]
     errors = (outputs - rates.targets[7:]) ** 2
     assert evaluate(model, test)["mse"] == pytest.approx(errors.mean(), rel=1e-4)
@@ -282,7 +282,7 @@ def test_ppg(rates, tmp_path, capsys):
     run(*words)
     assert "12.63 ± 1.25" in capsys.readouterr().out
     (result,) = read_lines(tmp_path)
-    outputs = predict(lrcssm.load(next(tmp_path.glob("*/model.lrcssm"))), rates.parts()[2])
+    outputs = predict(lrcssm.load(next(tmp_path.glob("*/model.lrcssm"))).model, rates.parts()[2])
     wanted = np.mean((np.stack(outputs)[:, 127::128, 0] - rates.targets[7:]) ** 2)
     assert result["test"] == pytest.approx(wanted, rel=1e-4) and result["validation"] < 0
 

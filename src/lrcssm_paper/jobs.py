@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
+import lrcssm
 from lrcssm.data import Cases, Dataset
 from lrcssm.engine import Solver
 from lrcssm.errors import InvalidValue, MissingExtra
-from lrcssm.models import ARCHITECTURES, ModelConfig, SequenceModel
+from lrcssm.models import ARCHITECTURES, ModelConfig
 from lrcssm.models.time import options_of
-from lrcssm.training import TrainingConfig, evaluate, fit
+from lrcssm.training import Trained, TrainingConfig, evaluate, first_model, fit
 from lrcssm.training.folder import Folder
 
 from . import traces
@@ -208,12 +208,13 @@ def run_job(
         found = minirocket(train, test, job.seed)
     else:
         config = ModelConfig.from_json(json.dumps(job.model))
-        model = SequenceModel(config, jax.random.key(job.training["seed"])).with_statistics(*train.statistics())
+        model = first_model(config, train, job.training["seed"])
         fitted = fit(
             model, train, validation, TrainingConfig(**job.training), solver=solver, tick=tick,
             checkpoint=folder.checkpoint, resume=True,
         )  # fmt: skip
-        _save(folder, fitted.model)
+        classes = None if data.classes is None else np.array(data.classes)
+        lrcssm.save(folder.model, Trained(fitted.model, classes, provenance={"data": data.name, "command": by}))
         folder.write_history(fitted.history)
         last = fitted.history[-1]
         score = evaluate(fitted.model, test)["mse" if job.dataset == "PPG" else "accuracy"]
@@ -226,13 +227,6 @@ def run_job(
         "train_cases": len(train), "test_cases": len(test), "seconds": time.perf_counter() - start,
         "command": by, "environment": environment(),
     }  # fmt: skip
-
-
-def _save(folder: Folder, model: SequenceModel) -> None:
-    """Keep the trained model beside the record of its run."""
-    import lrcssm
-
-    lrcssm.save(folder.model, model)
 
 
 def minirocket(train: Cases, test: Cases, seed: int) -> dict[str, Any]:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lrcssm.files import FileError
+from lrcssm.files import FileError, write_text
 from lrcssm.locks import alone
 from lrcssm.models import ModelConfig
 from lrcssm.training import TrainingConfig
-from lrcssm.training.folder import Folder, write_text
+from lrcssm.training.folder import Folder
 
 from .jobs import Job
 from .tables import TABLES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lrcssm.errors import InvalidValue
-from lrcssm.training.folder import write_text
+from lrcssm.files import write_text
 
 from . import cost, pictures, ranks
 from .commands import Reproduce

@@ -19,7 +19,10 @@ BLOCK: dict[str, Any] = {
     "activation": "gelu", "dropout": 0.1, "standardise": "channel", "pool": "mean-max-std",
 }  # fmt: skip
 """Our own block, with which the tables `equal` and the rows "our block" were run."""
-EQUAL = {"steps": 400, "batch": 16, "learning_rate": 2e-3, "label_smoothing": 0.1, "check_every": 50, "monitor": "last"}
+EQUAL: dict[str, Any] = {
+    "steps": 400, "batch": 16, "learning_rate": 2e-3, "schedule": "cosine", "warmup": 0.05, "weight_decay": 0.01, "clip": 1.0,
+    "ema": 0.99, "label_smoothing": 0.1, "check_every": 50, "monitor": "last",
+}  # fmt: skip
 """Training of all architectures in the table `equal`."""
 OURS = EQUAL | {"steps": 2000, "check_every": 100}
 """Training of the rows with our block, but for the learning rate and the batch, which are the published ones."""

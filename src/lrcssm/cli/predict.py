@@ -8,7 +8,7 @@ import sys
 from typing import Annotated
 
 from ..compilation import remember_compilations
-from ..deploy.lines import answer
+from ..deploy.lines import predict_lines
 from ..engine.solvers import SOLVERS
 from ..files import write_text
 from ..memory import keep_memory
@@ -76,7 +76,7 @@ class Predict:
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # what is no text is then a bad line, not the end
         try:
-            good, refused = answer(trained, sys.stdin, sys.stdout, sys.stderr)
+            good, refused = predict_lines(trained, sys.stdin, sys.stdout, sys.stderr)
         except KeyboardInterrupt:
             return
         if refused and not good:

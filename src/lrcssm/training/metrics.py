@@ -14,7 +14,7 @@ from ..engine import Auto, SolveError, Solver, Status
 from ..errors import InvalidValue, PredictionError
 from ..models import SequenceModel
 from ..models.layers import moments
-from .devices import batch_shares, keep_everywhere, spread
+from .devices import keep_everywhere, spread
 
 
 def losses(
@@ -72,7 +72,7 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
     """
     found: list[Any] = [None] * len(cases)
     each = model.config.task == "per-step"
-    for part, positions in batches(cases, batch, multiple=batch_shares(solver)):
+    for part, positions in batches(cases, batch, multiple=solver.batch_shards):
         outputs, worst = _outputs(model, spread(part, solver), solver)
         if not (status := Status(int(worst))).ok:
             raise SolveError(f"The cases from {positions[0]} to {positions[-1]} could not be solved. {status.message}")

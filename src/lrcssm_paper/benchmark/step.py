@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from lrcssm.data import Batch
 from lrcssm.engine import Auto
 from lrcssm.models import SequenceModel
 from lrcssm.training import TrainingConfig
@@ -27,9 +28,9 @@ def arguments(
     - `chunk`, `memory`: as in `TrainingConfig`.
     """
     channels, classes = model.config.input_dim, model.config.output_dim
-    knobs = TrainingConfig(batch=batch, schedule="constant", weight_decay=0.0).knobs()
+    knobs = TrainingConfig(batch=batch, schedule="constant", weight_decay=0.0, label_smoothing=0.0).knobs()
     inputs = jax.random.normal(jax.random.key(1), (length, batch, channels))
-    data = (inputs, None, None, jnp.arange(batch) % classes, jnp.ones(batch))
+    data = Batch(inputs, None, None, jnp.arange(batch) % classes, jnp.ones(batch))
     return TrainState.start(model, knobs), data, knobs, jax.random.key(2), Auto(), None, chunk, memory
 
 

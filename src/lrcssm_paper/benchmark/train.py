@@ -60,8 +60,8 @@ class Sums(Recurrent):
     def __init__(self, layer: Recurrent):
         self.cell, self.size = layer.cell, layer.size
 
-    def __call__(self, inputs, *context, **more):
-        del context, more
+    def __call__(self, inputs, state, context):
+        del state, context
         # With equal weights all terms had the same cotangent, and the compiler would compute its product with the inputs
         # only once.
         first, *others = self.cell.drive(inputs)
