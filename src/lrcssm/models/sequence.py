@@ -287,7 +287,9 @@ class SequenceModel(eqx.Module):
                 "is for step."
             )
         if (reason := self.whole()) is not None:
-            raise InvalidValue(f"The model got a state, but it {reason}; give it all steps of a sequence at once, without one.")
+            raise InvalidValue(
+                f"The model got a state, but it {reason}; give it all steps of a sequence at once, without one."
+            )
         if inputs.shape[0] % self.config.patch:
             raise InvalidValue(
                 f"The model got {inputs.shape[0]} steps and a state; with patch={self.config.patch} a piece must be a "
