@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lrcssm
-from lrcssm.benchmark.picture import draw_scaling
 from lrcssm.cells import LRC
+from lrcssm_paper.benchmark.scaling import draw as draw_scaling
 
 jax.config.update("jax_enable_x64", True)
 matplotlib.use("Agg")

@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import io
 import threading
+import time
 import zipfile
 
 import numpy as np
@@ -48,6 +49,8 @@ class Server:
         self.cuts = []  # bytes after which the next connections are cut
         self.errors = []  # codes that the next requests are answered with
         self.ranges = True
+        self.drip = 0  # bytes that are sent one by one, with a pause before each, of which the connection is then cut
+        self.redirect = None
         self.asked = []
         self.sent = 0
 
@@ -55,6 +58,10 @@ class Server:
         self.asked.append((request.path, request.headers.get("Range"), request.headers.get("If-Range")))
         if self.errors:
             return request.send_error(self.errors.pop(0))
+        if self.redirect:
+            request.send_response(302)
+            request.send_header("Location", self.redirect)
+            return request.end_headers()
         data = self.files.get(request.path)
         if data is None:
             return request.send_error(404)
@@ -77,6 +84,11 @@ class Server:
                 request.send_header(name, value)
         request.end_headers()
         body = data[start : start + self.cuts.pop(0)] if self.cuts else data[start:]
+        for i in range(self.drip):
+            time.sleep(0.01)
+            request.wfile.write(body[i : i + 1])
+        if self.drip:
+            return None
         self.sent += len(body)  # before they are sent: who has them may look at once
         request.wfile.write(body)
         return None

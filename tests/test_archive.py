@@ -43,7 +43,7 @@ def test_names_of_the_archive_need_no_capitals(server, get):
 def test_a_name_that_does_not_exist(get):
     with pytest.raises(DataError, match=r"answers 404 .* perhaps you meant Heartbeat\.$"):
         get("Heartbeet")
-    with pytest.raises(DataError, match=r"404 .*; lrcssm data list --all shows the names that are known\.$"):
+    with pytest.raises(DataError, match=r"404 .*; known names are in lrcssm.data.problems.NAMES\.$"):
         get("Xyzzyx")
 
 
@@ -51,10 +51,10 @@ def test_a_name_that_is_not_known_without_a_connection(tmp_path):
     """The server cannot say that it has no such data set, so we say what we know."""
     for name, says in (
         ("Heartbeet", "; perhaps you meant Heartbeat; 127"),
-        ("Xyzzyx", "; lrcssm data list --all shows the names that are known; 127"),
+        ("Xyzzyx", "; known names are in lrcssm.data.problems.NAMES; 127"),
     ):
         with pytest.raises(
-            DataError, match=f"^{name} is not a name that is known here{says}.*{name}.zip and give the same"
+            DataError, match=f"^{name} is not a name that is known here{says}.*{name}.zip and fetch it again"
         ):
             fetch(name, directory=tmp_path, url="http://127.0.0.1:9", retries=0)
 
@@ -80,7 +80,7 @@ def test_a_demanded_checksum(server, get, tmp_path):
     assert visible(tmp_path) == []
     assert get(demanded=right.upper()).is_dir()
     assert get(demanded=right).is_dir()
-    with pytest.raises(DataError, match="give --force"):
+    with pytest.raises(DataError, match="pass force=True"):
         get(demanded="0" * 64)
 
 
@@ -91,7 +91,9 @@ def test_the_first_checksum_is_remembered(server, get, tmp_path):
     assert len(server.asked) == 2
     server.files["/Tiny.zip"] = parcel(members={"Tiny_TRAIN.ts": drawn("ab", 2), "Tiny_TEST.ts": drawn("ab", 3)})
     changed = hashlib.sha256(server.files["/Tiny.zip"]).hexdigest()
-    with pytest.raises(DataError, match=f"was recorded in Tiny.lock.json .* give --sha256 {changed}"):
+    with pytest.raises(
+        DataError, match=f"has the SHA-256 {changed}, .* was recorded in Tiny.lock.json .* pass that as demanded="
+    ):
         get(force=True)
     assert (folder / "Tiny_TRAIN.ts").read_text() == before
     get(force=True, demanded=changed)
@@ -105,7 +107,7 @@ def test_files_are_checked_when_they_are_read(get, tmp_path):
     path = folder / "Tiny_TRAIN.ts"
     text = path.read_text()
     path.write_text(text.replace("@data\n", "@data\n9"))
-    with pytest.raises(DataError, match=r"is not the file that was downloaded; lrcssm data fetch Tiny --force gets it"):
+    with pytest.raises(DataError, match=r"is not the file that was downloaded; fetch it again with force=True"):
         load("Tiny", directory=tmp_path)
     path.unlink()
     with pytest.raises(DataError, match="is missing"):

@@ -158,7 +158,9 @@ def test_mistakes_are_explained():
         run(make(max_length=8), jnp.asarray(INPUTS))
     config = ModelConfig(input_dim=3, output_dim=2, cell="Transformer", num_blocks=1, encoder="none", layout="bare")
     model = eqx.filter_jit(SequenceModel)(config, jax.random.key(0))
-    with pytest.raises(ValueError, match="keeps nothing of the steps that it has seen; give it all steps of a sequence at once"):
+    with pytest.raises(
+        ValueError, match="keeps nothing of the steps that it has seen; give it all steps of a sequence at once"
+    ):
         model(jnp.asarray(INPUTS), state=ModelState((None,), None, None))
 
 

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from wing import run
 
-from lrcssm import DEER, cells as library, cli
+from lrcssm import DEER, cells as library
 from lrcssm.cells.base import parameter_count
-from lrcssm_paper.benchmark import CellsBenchmark, cells, layer
+from lrcssm_paper.benchmark import CellsBenchmark, cells, layer, record as records
 
-TINY: dict[str, Any] = {"length": 4, "states": 3, "inputs": 2, "batch": 2, "rounds": 2}
+TINY: dict[str, Any] = {"length": 4, "state_dim": 3, "input_dim": 2, "batch": 2, "rounds": 2}
 ROW = {
     "cell", "structure", "parameters", "note", "iterations", "forward", "forward_backward", "forward_step_us",
     "forward_backward_step_us", "forward_to_lrc", "forward_backward_to_lrc",
@@ -46,7 +47,7 @@ def test_every_cell_and_variant_can_be_made():
     ],
 )
 def test_names(asked, measured):
-    assert cells._chosen(asked, cells.makers()) == measured
+    assert records.chosen(asked, cells.makers(), "cells", "LRC") == measured
 
 
 def test_unknown_name():
@@ -54,9 +55,9 @@ def test_unknown_name():
         cells.measure(CellsBenchmark(cells=("LRC", "gru")))
 
 
-@pytest.mark.parametrize("wrong", [{"length": 0}, {"states": 0}, {"inputs": -1}, {"rounds": 0}, {"cells": ()}])
+@pytest.mark.parametrize("wrong", [{"length": 0}, {"state_dim": 0}, {"input_dim": -1}, {"rounds": 0}, {"cells": ()}])
 def test_options_are_checked(wrong):
-    with pytest.raises(ValueError, match=f"--{next(iter(wrong))} got"):
+    with pytest.raises(ValueError, match=f"--{next(iter(wrong)).replace('_', '-')} got"):
         CellsBenchmark(**wrong)
 
 
@@ -64,7 +65,7 @@ def test_command(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "_FEW", 2)
     path = tmp_path / "record.json"
     words = ["benchmark", "cells", "--cells", "DenseSTC", "--limit", "1e-9", "--json", str(path)]
-    assert cli.main([*words, *(f"--{name}={size}" for name, size in TINY.items())]) == 0
+    run(*words, *(f"--{name.replace('_', '-')}={size}" for name, size in TINY.items()))
     out = " ".join(capsys.readouterr().out.split())
     assert out.startswith("Sequential, T=4, N=3")
     assert "DenseSTC: not measured at T=4" in out and "Variants" not in out and "DEER" not in out
@@ -72,7 +73,7 @@ def test_command(capsys, tmp_path, monkeypatch):
     assert str(tmp_path) not in path.read_text()
     record = json.loads(path.read_text())
     assert set(record) == {"command", "environment", "options", "rows"}
-    assert record["command"].startswith("lrcssm benchmark cells --cells DenseSTC --length 4 --states 3")
+    assert record["command"].startswith("lrcssm benchmark cells --rounds 2 --limit 1e-09 --input-dim 2 --state-dim 3")
     assert [row["cell"] for row in record["rows"]] == ["LRC", "DenseSTC"]
     assert all(set(row) == ROW for row in record["rows"])
     row, slow = record["rows"]

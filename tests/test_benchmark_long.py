@@ -3,8 +3,7 @@
 import json
 
 import pytest
-
-from lrcssm import cli
+from wing import run
 
 pytestmark = pytest.mark.usefixtures("defaults")
 
@@ -13,15 +12,15 @@ pytestmark = pytest.mark.usefixtures("defaults")
 def test_each_length_as_the_model_chooses_and_in_chunks(capsys, tmp_path):
     path = tmp_path / "record.json"
     words = "benchmark long --lengths 24 --chunks 8 --released --hidden-dim 5 --state-dim 4 --num-blocks 1 --rounds 2 --json"
-    assert cli.main([*words.split(), str(path)]) == 0
+    run(*words.split(), path)
     out = " ".join(capsys.readouterr().out.split())
-    assert "One training step of LRC, batch 1, width 5, state 4, depth 1, released block" in out
+    assert "One training step of LRC, batch 1, hidden dimension 5, 4 states, 1 blocks, released block" in out
     rows = json.loads(path.read_text())["rows"]
     assert [(row["length"], row["chunk"]) for row in rows] == [(24, None), (24, 8)]
     for row in rows:
         assert row["step"]["rounds"] == 2 and row["peak_mb"] > 0 and row["memory_mb"] > 0 and row["note"] is None
 
 
-def test_a_chunk_of_nothing(capsys):
-    assert cli.main(["benchmark", "long", "--chunks", "0"]) != 0
-    assert "--chunks got 0; give numbers of at least 1" in capsys.readouterr().err
+def test_a_chunk_of_nothing():
+    with pytest.raises(ValueError, match="--chunks got 0; give numbers of at least 1"):
+        run("benchmark", "long", "--chunks", "0")

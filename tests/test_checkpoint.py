@@ -36,7 +36,7 @@ def bits(fitted):
 
 
 def run(path, resume=True, stop_at=None, config=CONFIG):
-    """A run that may be interrupted after some look."""
+    """A run that may be interrupted after some evaluation."""
 
     def report(epoch):
         if epoch.step == stop_at:
@@ -52,7 +52,7 @@ def whole():
 
 
 @pytest.fixture(autouse=True)
-def written_at_each_look(monkeypatch):
+def written_at_each_evaluation(monkeypatch):
     monkeypatch.setattr(checkpoint, "LEAST_SECONDS", 0.0)
 
 
@@ -66,8 +66,8 @@ def test_resumed_runs_end_the_same(tmp_path, whole):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["checkpoint", "checkpoint.previous"]
 
 
-@pytest.mark.parametrize("how", ["interrupted", "killed long after the last look"])
-def test_between_two_looks(tmp_path, whole, monkeypatch, how):
+@pytest.mark.parametrize("how", ["interrupted", "killed long after the last evaluation"])
+def test_between_two_evaluations(tmp_path, whole, monkeypatch, how):
     """Nothing is done again but what came after the last checkpoint, which Ctrl-C writes, or the clock."""
     path, steps = tmp_path / "checkpoint", []
 
@@ -162,7 +162,7 @@ def test_300_damaged_checkpoints(tmp_path):
     """Each is refused or read whole; none gives anything but a sentence."""
     path = tmp_path / "checkpoint"
     start = model()
-    empty = Progress(TrainState.start(start, CONFIG.knobs()), start, 0.5, 0, 0, False, ())
+    empty = Progress(TrainState.start(start, CONFIG.knobs()), start, 0.5)
     store = Checkpoint(path, identity(start, waves(), None, CONFIG, Auto()))
     store.write(empty, final=True)
     good, rng, refused = path.read_bytes(), random.Random(0), 0

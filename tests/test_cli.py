@@ -17,7 +17,7 @@ from lrcssm import cli
 from lrcssm.cli.parser import Arg
 from lrcssm.report.table import print_table
 
-TINY = ("benchmark", "engine", "--lengths", "5", "--states", "3", "--rounds", "2", "--methods", "scan")
+TINY = ("benchmark", "engine", "--lengths", "5", "--state-dim", "3", "--rounds", "2", "--methods", "scan")
 
 
 def python(code):
@@ -219,7 +219,7 @@ def test_benchmark_engine_to_stdout(capsys):
     assert cli.main([*TINY, "--json", "-"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in record["rows"]] == ["scan"]
-    assert record["command"].startswith("lrcssm benchmark engine --lengths 5 --states 3")
+    assert record["command"].startswith("lrcssm benchmark engine --rounds 2") and "--lengths 5" in record["command"]
 
 
 def test_benchmark_engine_to_file(capsys, tmp_path):

@@ -106,12 +106,12 @@ def test_pictures(run, tmp_path, source, suffix):
     ("words", "says"),
     [
         ("show Heartbeat", "lrcssm data fetch Heartbeat"),
-        ("show nowhere/x.ts", "Cannot use 'nowhere/x.ts': it does not exist"),
+        ("show nowhere/x.ts", "nowhere/x.ts does not exist; give a file"),
         ("show adding:x", "a number of steps"),
-        ("show digits --picture x.doc", "--picture got 'x.doc'; give a name that ends in .png, .svg or .pdf"),
+        ("show digits --picture x.doc", "picture= got 'x.doc'; give a name that ends in .png, .svg or .pdf"),
         ("show digits --picture nowhere/x.png", "its directory does not exist"),
         ("show", "SOURCE"),
-        ("fetch", "at least one, e.g. Heartbeat"),
+        ("fetch", "NAME is missing"),
         ("fetch a/b", "cannot be the name"),
         ("fetch X --url ftp://x", "give an address that begins with"),
         ("fetch X Y --sha256 1", "--sha256 is that of one file, and there are 2 names"),
@@ -134,7 +134,7 @@ def test_a_damaged_file_is_one_sentence(run, place):
 
 def test_output_without_unicode():
     """What the terminal could not show is left out, or replaced by a question mark."""
-    code = "from lrcssm.runs.data import ListData, ShowData\nListData(all=True).run()\nShowData('lorenz:50').run()"
+    code = "from lrcssm.cli.data import ListData, ShowData\nListData(all=True).run()\nShowData('lorenz:50').run()"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
     )

@@ -71,20 +71,20 @@ def dots(lines):
 
 
 def test_sketches():
-    ramp = dots(sketch(np.arange(8.0), hidden_dim=4, height=2))
+    ramp = dots(sketch(np.arange(8.0), width=4, height=2))
     np.testing.assert_array_equal(
         ramp.argmax(0), np.arange(8)[::-1]
     )  # the highest dot falls from the left to the right
     assert ramp[7, 0] and ramp[0, 7] and not ramp[0, :6].any()
-    level = dots(sketch(np.full(100, 7.0), hidden_dim=5))
+    level = dots(sketch(np.full(100, 7.0), width=5))
     assert level.any(0).all() and level.any(1).sum() == 1
-    few = dots(sketch(np.array([0.0, 1]), hidden_dim=10, height=1))
+    few = dots(sketch(np.array([0.0, 1]), width=10, height=1))
     assert few.any(0).all() and few[3, 0] and few[0, 19]
-    gap = dots(sketch(np.array([0.0, 0, np.nan, np.nan, 1, 1]), hidden_dim=3))
+    gap = dots(sketch(np.array([0.0, 0, np.nan, np.nan, 1, 1]), width=3))
     assert gap.any(0).tolist() == [True, True, False, False, True, True]
-    assert not dots(sketch(np.full(5, np.nan), hidden_dim=3)).any()
-    assert dots(sketch(np.array([2.0]), hidden_dim=3)).sum() >= 1
-    late = dots(sketch(np.array([0.0, 0, 0, 1]), np.array([0.0, 1, 2, 100]), hidden_dim=10, height=1))
+    assert not dots(sketch(np.full(5, np.nan), width=3)).any()
+    assert dots(sketch(np.array([2.0]), width=3)).sum() >= 1
+    late = dots(sketch(np.array([0.0, 0, 0, 1]), np.array([0.0, 1, 2, 100]), width=10, height=1))
     assert late[3, :3].all() and late[0, 19] and not late[0, :10].any()
 
 
@@ -94,3 +94,12 @@ def test_examples():
     numbers = little(classes=None, targets=np.array([4.0, 1, 3, 2]))
     assert examples(numbers) == [("1", [1]), ("3", [2]), ("4", [0])]
     assert examples(little(classes=None, targets=None)) == [("", [0, 1, 2])]
+
+
+def test_facts_of_targets_for_each_step():
+    made = little(targets=tuple(np.arange(len(one)) % 2 for one in little().series), guess="Rows are steps.")
+    found = facts(made)
+    assert found["task"] == "per-step" and found["classes"] == {"a": 5, "b": 4, "none": 0}
+    assert found["guess"] == "Rows are steps." and examples(made) == [("", [0, 1, 2])]
+    numbers = facts(little(classes=None, targets=tuple(np.full(len(one), 0.5) for one in little().series)))
+    assert numbers["targets"][0]["mean"] == 0.5

@@ -16,10 +16,10 @@ from cases import CELLS, CORE, FAMILY, Case, distance, normal
 
 from lrcssm import DEER, ModelConfig, SequenceModel, Sequential, Sharded, Status, cells, solve
 from lrcssm.cli.devices import DeviceOptions, open_mesh
-from lrcssm.data import Cases
+from lrcssm.data import Batch, Cases
 from lrcssm.models import trainable
 from lrcssm.training import TrainingConfig, fit, make_mesh
-from lrcssm.training.devices import divisible, spread
+from lrcssm.training.devices import spread
 from lrcssm.training.folder import RunError
 
 LOCAL = {"Sequential": Sequential(), "DEER": DEER()}
@@ -173,10 +173,10 @@ def test_a_mesh_of_the_users_own_axes():
     for shape, names, parts in (((2,), ("sequence",), (3, 3, 2)), ((2, 1), ("rows", "time"), (6, 3, 2))):
         mesh = jax.make_mesh(shape, names)
         solver = Sharded(mesh, sequence=names[-1], batch="rows")
-        assert divisible(3, solver) == (4 if "rows" in names else 3)
-        placed = spread((inputs, None, None, targets), solver)
-        assert placed[0].addressable_shards[0].data.shape == parts and placed[1] is None
-        assert placed[3].addressable_shards[0].data.shape == (3,)
+        assert solver.batch_shards == (2 if "rows" in names else 1)
+        placed = spread(Batch(inputs, None, None, targets, np.ones(3)), solver)
+        assert placed.inputs.addressable_shards[0].data.shape == parts and placed.mask is None
+        assert placed.targets.addressable_shards[0].data.shape == (3,)
 
 
 def test_mistakes():

@@ -205,3 +205,25 @@ def test_no_redirection_to_what_others_can_read():
     with pytest.raises(DataError, match="not secure"):
         download._redirects().redirect_request(request, None, 302, "", {}, "http://host/file")
     assert download._redirects().redirect_request(request, None, 302, "", {}, "https://other/file") is not None
+
+
+@pytest.mark.parametrize("place", ["ftp://127.0.0.1:9/Tiny.zip", "file:///etc/passwd"])
+def test_redirections_to_other_protocols_are_refused(server, get, place):
+    server.redirect = place
+    with pytest.raises(
+        DataError, match=r"redirects to ftp:.*, which is not secure; give another url=|'file.*' is not allowed"
+    ) as caught:
+        get(retries=0)
+    assert place in str(caught.value) and len(server.asked) == 1
+
+
+def test_a_download_that_only_drips_ends(server, get, tmp_path):
+    """100 bytes a second, for ever: no pause is long enough for a timeout, and each attempt gets some bytes."""
+    server.drip = 1000
+    start = time.monotonic()
+    with pytest.raises(DataError, match=r"sends fewer than 1,000 bytes a second of .* bytes are kept"):
+        get(timeout=0.5)
+    assert time.monotonic() - start < 5 and len(server.asked) == 1
+    assert (tmp_path / "Tiny.zip.part").stat().st_size > 0
+    server.drip = 0
+    assert get().is_dir()

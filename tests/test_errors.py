@@ -10,9 +10,22 @@ import numpy as np
 import pytest
 from cases import SOLVERS, Case
 
-from lrcssm import DEER, ELK, Auto, Jacobi, ModelConfig, SequenceModel, Sequential, SolveError, Status, cells, solve
+from lrcssm import (
+    DEER,
+    ELK,
+    Auto,
+    Jacobi,
+    ModelConfig,
+    SequenceModel,
+    Sequential,
+    Sharded,
+    SolveError,
+    Status,
+    cells,
+    solve,
+)  # fmt: skip
 from lrcssm.data import Cases
-from lrcssm.training import TrainingConfig, fit
+from lrcssm.training import TrainingConfig, evaluate, fit, make_mesh, predict
 
 
 class Own(cells.LRC):
@@ -33,7 +46,7 @@ class Own(cells.LRC):
     def step(self, state, drive, dt=1.0):
         if self.mistake == "bool":
             return state if state[0] > 0 else -state
-        new = super().step(state, drive, dt)
+        new = super().step(state, drive, 1.0 if self.mistake == "no time" else dt)
         if self.mistake == "shapes":
             return new + jnp.ones(7)
         return (new, new) if self.mistake == "pair" else new
@@ -69,7 +82,10 @@ def sentence(error):
         (ValueError, "expected (2, 4)", lambda: solve(CELL, INPUTS, state=jnp.ones((3, 4)))),
         (ValueError, "(time, ...) = (5, 2)", lambda: solve(CELL, INPUTS, mask=jnp.ones((5,), bool))),
         (TypeError, "booleans", lambda: solve(CELL, INPUTS, mask=jnp.ones((5, 2)))),
-        (ValueError, "(time, ...) = (5, 2)", lambda: solve(CELL, INPUTS, dt=jnp.ones(5))),
+        (ValueError, "(time,) or (time, ...) = (5, 2)", lambda: solve(CELL, INPUTS, dt=jnp.ones(2))),
+        (ValueError, "dt for Own, whose step does not depend", lambda: solve(Own("no time"), INPUTS, dt=0.5)),
+        (ValueError, "dt for a function", lambda: solve(lambda x, u, dt: x, INPUTS, state=jnp.ones(3), dt=0.5)),
+        (ValueError, "give one of auto, sequential", lambda: solve(CELL, INPUTS, solver="newton")),
         (TypeError, "cast dt to float64", lambda: solve(CELL, INPUTS, dt=jnp.ones((5, 2), jnp.float32))),
         (ValueError, "guess of shape (5, 4)", lambda: solve(CELL, INPUTS, guess=jnp.ones((5, 4)))),
         (TypeError, "a function", lambda: solve(3, INPUTS)),
@@ -123,6 +139,34 @@ def test_nan_in_the_guess(solver):
 
 
 @pytest.mark.usefixtures("defaults")
+@pytest.mark.parametrize("sequence", [1, 2])
+def test_a_failed_solve_in_validation_is_one_sentence(sequence):
+    """On one device as on two, where an error of one of them would leave the other waiting."""
+    model = SequenceModel(ModelConfig(input_dim=1, output_dim=2, width=4, state=3, depth=1), jax.random.key(0))
+    cases = Cases.of(np.ones((4, 6, 1)), np.array([0, 1, 0, 1]))
+    spoilt = Cases((np.full((6, 1), 3.4e38, np.float32), *cases.series[1:]), cases.targets)
+    mesh = make_mesh(1, sequence)
+    solver = Auto() if sequence == 1 else Sharded(mesh)
+    for call in (
+        lambda: predict(model, spoilt, solver=solver),
+        lambda: evaluate(model, spoilt, solver=solver),
+        lambda: fit(model, cases, spoilt, TrainingConfig(steps=2, check_every=1), mesh=mesh),
+    ):
+        with pytest.raises(SolveError) as error:
+            call()
+        assert "infinity" in sentence(error)
+
+
+def test_a_failed_solve_over_devices_ends():
+    """Outside of jit with an error, inside with NaN for the sample that failed; neither waits for another device."""
+    solver, inputs = Sharded(make_mesh(1, 2), Sequential()), INPUTS.at[4, 1].set(jnp.nan)
+    with pytest.raises(SolveError, match=r"\(1 of 2 samples\)"):
+        solve(CELL, inputs, solver=solver)
+    states = jax.jit(lambda u: solve(CELL, u, solver=solver).states)(inputs)
+    assert jnp.all(jnp.isnan(states[:, 1])) and jnp.all(jnp.isfinite(states[:, 0]))
+
+
+@pytest.mark.usefixtures("defaults")
 def test_why_training_failed():
     """Weights that the optimiser made NaN are not the data's fault; data that hold NaN are."""
     model = SequenceModel(
@@ -145,7 +189,7 @@ import jax, jax.numpy as jnp, lrcssm
 cell = lrcssm.cells.LRC(3, 4, key=jax.random.key(0))
 for call in (
     lambda: lrcssm.solve(cell, jnp.ones((5, 3)), solver=lrcssm.DEER),
-    lambda: lrcssm.solve(cell, jnp.ones((5, 3)), solver="deer"),
+    lambda: lrcssm.solve(cell, jnp.ones((5, 3)), solver=3),
     lambda: lrcssm.cells.LRC(3, 4, form="papr", key=jax.random.key(0)),
     lambda: lrcssm.Sharded(None),
     lambda: lrcssm.stability.certify(lambda x, u: x),
@@ -204,6 +248,56 @@ def test_errors_under_jit():
         jax.block_until_ready(eqx.filter_grad(lambda u: jnp.sum(run(u)))(inputs))
 
 
+@pytest.mark.parametrize("solver", ["Sequential", "DEER", "Auto", "Sharded"])
+def test_arguments_are_judged_even_if_states_are_finite(solver):
+    """An infinite input saturates this cell: its states are finite, and its gradients would be NaN."""
+    chosen = Sharded(make_mesh(1, 2), Sequential()) if solver == "Sharded" else SOLVERS[solver]
+    run = jax.jit(lambda inputs, dt: solve(CELL, inputs, dt=dt, solver=chosen, throw=False).status)
+    for infinite in (jnp.inf, -jnp.inf):
+        status = run(INPUTS.at[3, 1, 0].set(infinite), jnp.asarray(1.0))
+        assert status.tolist() == [Status.SUCCESS, Status.NONFINITE_ARGUMENT]
+    assert run(INPUTS, jnp.asarray(jnp.inf)).tolist() == 2 * [Status.NONFINITE_ARGUMENT]
+    assert run(INPUTS, jnp.asarray(-1.0)).tolist() == 2 * [Status.NEGATIVE_DT]
+    steps = jnp.ones((5, 2)).at[4, 0].set(-1e-3)
+    status = jax.jit(lambda dt: solve(CELL, INPUTS, dt=dt, solver=chosen, throw=False).status)(steps)
+    assert status.tolist() == [Status.NEGATIVE_DT, Status.SUCCESS]
+    if solver != "Sharded":
+        with pytest.raises(RuntimeError, match="negative"):
+            jax.block_until_ready(jax.jit(lambda dt: solve(CELL, INPUTS, dt=dt, solver=chosen).final)(steps))
+
+
+def test_parameters_are_judged_even_if_states_are_finite():
+    cell = eqx.tree_at(lambda c: c.a_x, CELL, CELL.a_x.at[0].set(jnp.inf))
+    for solver in ("sequential", "deer"):
+        assert jnp.all(solve(cell, INPUTS, solver=solver, throw=False).status == Status.NONFINITE_ARGUMENT)
+
+
+def test_times_for_all_samples_alike():
+    times = jnp.asarray([0.5, 1.0, 2.0, 0.1, 0.3])
+    alike, each = (solve(CELL, INPUTS, dt=dt).states for dt in (times, jnp.tile(times[:, None], 2)))
+    assert jnp.all(alike == each) and not jnp.allclose(alike, solve(CELL, INPUTS).states)
+
+
+def test_every_cell_depends_on_its_times():
+    """Models give dt to any cell, so that each one must take it."""
+    for make in cells.ALL.values():
+        cell = make(3, 4, key=jax.random.key(0))
+        assert jnp.all(solve(cell, INPUTS, dt=jnp.full(5, 0.5)).ok)
+
+
+def test_a_solver_by_its_name():
+    for name, kind in {"auto": "Sequential", "sequential": "Sequential", "deer": "DEER", "elk": "ELK"}.items():
+        assert solve(CELL, INPUTS, solver=name).solver.startswith(kind)
+
+
+def test_elk_stalls_where_every_step_overflows():
+    """The sentence of the status describes ELK's rule, which is about growth."""
+    step = lambda x, u: jnp.exp(jnp.exp(x)) + u
+    found = solve(step, jnp.ones((30, 1)), state=jnp.ones(1), solver=ELK(), throw=False)
+    assert Status(int(found.status)) in (Status.STALLED, Status.MAX_STEPS, Status.DIVERGED)
+    assert "ten times as large" in Status.STALLED.message
+
+
 def test_too_few_steps_are_reported():
     case = Case("LRC paper", 24)
     for solver in (DEER(max_steps=1), Jacobi(max_steps=3)):
@@ -225,4 +319,4 @@ def test_auto_falls_back_and_says_so():
 def test_every_status_has_a_sentence():
     for status in Status:
         assert status.message.endswith(".") and "\n" not in status.message
-    assert [s.ok for s in Status] == [True, True, False, False, False, False, False, False]
+    assert [s.ok for s in Status] == [True, True] + [False] * 7

@@ -13,8 +13,8 @@ from test_estimators import FEW, as_a_user_has_it, waves  # noqa: F401
 
 import lrcssm
 from lrcssm import LrcSSMClassifier, LrcSSMForecaster, LrcSSMRegressor
-from lrcssm.estimators.parameters import model_config, training_config
-from lrcssm.training import TrainingConfig
+from lrcssm.estimators.parameters import given_fields
+from lrcssm.training import Facts, TrainingConfig, recipe
 
 ALL = [LrcSSMClassifier, LrcSSMRegressor, LrcSSMForecaster]
 FORMS = r"\(n_cases, n_channels, n_timepoints\), \(n_cases, n_timepoints\), or a list of \(n_channels, T_i\)"
@@ -79,38 +79,35 @@ def names(kind):
     return {field.name for field in dataclasses.fields(kind)}
 
 
-@pytest.mark.parametrize(
-    ("kind", "without"),
-    [
-        (LrcSSMClassifier, set()),
-        (LrcSSMRegressor, {"label_smoothing", "class_weights"}),
-        (LrcSSMForecaster, {"label_smoothing", "class_weights", "time", "bidirectional", "pool"}),
-    ],
-)
-def test_all_fields_are_parameters(kind, without):
-    """Those that docs/estimators.md says."""
+@pytest.mark.parametrize("kind", ALL)
+def test_all_fields_can_be_given(kind):
+    """As parameters, or in one of the two mappings."""
     ours = (names(lrcssm.ModelConfig) - {"input_dim", "output_dim", "task"}) | (names(TrainingConfig) - {"seed"})
-    assert ours - {*kind().get_params()} == without
-    given = {"signature": {"windows": 5}, "matmul": "bfloat16", "chunk": 7, "truncate": 3, "monitor": "last"}
-    given["memory"] = "1GB"
-    config = model_config(kind(**given), length=100, input_dim=1, output_dim=1)
+    own = {*kind().get_params()}
+    model = {"signature": {"windows": 5}, "matmul": "bfloat16", "activation": "relu"}
+    training = {"chunk": 7, "truncate": 3, "clip": 2.0}
+    assert {*model, *training} <= ours - own and {"hidden_dim", "steps", "memory"} <= ours & own
+    estimator = kind(model_options=model, training_options=training, memory="1GB", monitor="last")
+    fields = [given_fields(estimator, one) for one in (lrcssm.ModelConfig, TrainingConfig)]
+    config, how = recipe(Facts(1, 100, False, "forecast" if kind is LrcSSMForecaster else "regress", 1), *fields)
     assert dict(config.signature)["windows"] == 5 and config.patch == 1 and config.matmul == "bfloat16"
     assert dict(config.cell_options)["max_time"] == 5
-    training = training_config(kind(**given), seed=0)
-    assert (training.chunk, training.truncate, training.monitor, training.memory) == (7, 3, "last", 10**9)
+    assert (how.chunk, how.truncate, how.monitor, how.memory, how.clip) == (7, 3, "last", 10**9, 2.0)
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_parameters_that_are_none(kind):
     name = kind.__name__
-    with pytest.raises(TypeError, match=f"{name} got widht=3, but has no such parameter; did you mean width\\?"):
-        kind(widht=3)
+    with pytest.raises(
+        TypeError, match=f"{name} got hiden_dim=3, but has no such parameter; did you mean hidden_dim\\?"
+    ):
+        kind(hiden_dim=3)
     with pytest.raises(TypeError, match=f"{name} got colour='red', .* leave it out, or see {name}\\(\\).get_params"):
         kind(colour="red")
     with pytest.raises(TypeError, match=f"{name} got 3 without a name; give each parameter by its name"):
         kind(3)
-    with pytest.raises(ValueError, match=f"Invalid parameter 'widht' for estimator {name}"):
-        kind().set_params(widht=3)
+    with pytest.raises(ValueError, match=f"Invalid parameter 'hiden_dim' for estimator {name}"):
+        kind().set_params(hiden_dim=3)
     if kind is LrcSSMForecaster:
         with pytest.raises(TypeError, match="LrcSSMForecaster got bidirectional=True, but has no such parameter"):
             kind(bidirectional=True)
@@ -120,7 +117,7 @@ class Own(LrcSSMRegressor):
     """An estimator of a user, with an argument that it cannot do without."""
 
     def __init__(self, unit, *, hidden_dim=64):
-        super().__init__(width=width)
+        super().__init__(hidden_dim=hidden_dim)
         self.unit = unit
 
 
@@ -141,9 +138,7 @@ def test_own_estimators_have_own_parameters():
 def test_mistakes_are_found_before_training(kind, monkeypatch):
     monkeypatch.setattr("lrcssm.estimators.base.fit", lambda *args, **options: pytest.fail("it has begun"))
     for callbacks in (3, [print, 3], "print", iter([print])):
-        with pytest.raises(
-            TypeError, match=f"{kind.__name__} got callbacks=.*; give a function that takes an Evaluation"
-        ):
+        with pytest.raises(TypeError, match=f"{kind.__name__} got callbacks=.*; give a function of an Evaluation"):
             fit(kind, callbacks=callbacks)
     with pytest.raises(ValueError, match=f"{kind.__name__} got missing='drop'; give"):
         fit(kind, missing="drop")

@@ -19,7 +19,9 @@ from sklearn.utils import estimator_checks
 
 import lrcssm
 from lrcssm import LrcSSMClassifier, LrcSSMRegressor
-from lrcssm.estimators.parameters import automatic_patch, model_config
+from lrcssm.data.splits import hold_out
+from lrcssm.estimators.parameters import given_fields
+from lrcssm.training import Facts, Trained, TrainingConfig, recipe
 
 TINY = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 8, "bidirectional": False, "random_state": 0}
 FEW = TINY | {"steps": 4, "check_every": 2, "validation_fraction": 0.0}
@@ -151,14 +153,14 @@ def test_copies_and_files(fitted, tmp_path):
         np.testing.assert_array_equal(other.predict_proba(X), want)
         assert other.get_params() == model.get_params() and other.history_ == model.history_
         assert other.classes_.dtype == model.classes_.dtype
-    assert lrcssm.load(tmp_path / "model").config == model.model_.config
+    assert lrcssm.load(tmp_path / "model").model.config == model.model_.config
     with pytest.raises(lrcssm.FileError, match="holds LrcSSMClassifier, not LrcSSMRegressor"):
         LrcSSMRegressor.load(tmp_path / "model")
     lrcssm.save(tmp_path / "plain", model.model_)
     with pytest.raises(lrcssm.FileError, match="holds a model without an estimator"):
         LrcSSMClassifier.load(tmp_path / "plain")
     about = {"class": "LrcSSMClassifier", "parameters": {"solver": None, "colour": 1}, "fitted": {}}
-    lrcssm.save(tmp_path / "odd", model.model_, metadata={"estimator": about})
+    lrcssm.save(tmp_path / "odd", Trained(model.model_, model.classes_, provenance={"estimator": about}))
     with pytest.raises(lrcssm.FileError, match="does not describe a LrcSSMClassifier"):
         LrcSSMClassifier.load(tmp_path / "odd")
     with pytest.raises(TypeError, match="cannot hold random_state, a RandomState"):
@@ -166,7 +168,7 @@ def test_copies_and_files(fitted, tmp_path):
 
 
 def test_solvers_go_to_files_and_back(fitted, tmp_path):
-    model = copy.copy(fitted[0]).set_params(solver=lrcssm.Auto(newton=lrcssm.ELK(trust=2.0)), width=np.int64(8))
+    model = copy.copy(fitted[0]).set_params(solver=lrcssm.Auto(newton=lrcssm.ELK(trust=2.0)), hidden_dim=np.int64(8))
     model.save(tmp_path / "model")
     assert LrcSSMClassifier.load(tmp_path / "model").get_params() == model.get_params()
 
@@ -188,7 +190,7 @@ def test_a_fit_that_goes_on(fitted):
 
 def test_partial_fit_learns_in_passes():
     X, y = waves(32)
-    model = LrcSSMClassifier(**TINY | {"learning_rate": 2e-2, "dropout": 0.0, "ema": 0.9})
+    model = LrcSSMClassifier(**TINY | {"learning_rate": 2e-2, "dropout": 0.0, "training_options": {"ema": 0.9}})
     with pytest.raises(ValueError, match="got no classes"):
         model.partial_fit(X, y)
     for _ in range(25):
@@ -202,7 +204,7 @@ def test_partial_fit_learns_in_passes():
 
 def test_partial_fit_of_numbers(tmp_path):
     X, y = waves(32)
-    model = LrcSSMRegressor(**TINY | {"learning_rate": 2e-2, "dropout": 0.0, "ema": 0.9})
+    model = LrcSSMRegressor(**TINY | {"learning_rate": 2e-2, "dropout": 0.0, "training_options": {"ema": 0.9}})
     for _ in range(10):
         model.partial_fit(X, 5.0 + y)
     model.save(tmp_path / "model")
@@ -230,25 +232,16 @@ def test_a_file_keeps_what_partial_fit_has_in_mind(tmp_path, capsys):
     np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
     assert [epoch.step for epoch in epochs] == [3, 6] and model.history_ == tuple(epochs)
     assert capsys.readouterr().out.count("step ") == 3
-    assert lrcssm.load(tmp_path / "model").config == model.model_.config
-
-
-def test_a_training_state_that_is_too_large_for_a_file(tmp_path, monkeypatch):
-    X, y = waves()
-    model = LrcSSMClassifier(**TINY).partial_fit(X, y, classes=[0, 1])
-    monkeypatch.setattr("lrcssm.estimators.saving._MOST_BYTES", 100)
-    with pytest.warns(UserWarning, match="pickle keeps the whole"):
-        model.save(tmp_path / "model")
-    np.testing.assert_array_equal(LrcSSMClassifier.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+    assert lrcssm.load(tmp_path / "model").model.config == model.model_.config
 
 
 @pytest.mark.slow
 def test_validation_is_stratified_and_callbacks_stop():
     X, _ = waves(24)
     y = np.repeat([0, 1, 2], [16, 6, 2])
-    model = LrcSSMClassifier(validation_fraction=0.25)
-    held = model._validation(y, np.random.default_rng(0))
-    assert np.bincount(y[held], minlength=3).tolist() == [4, 2, 0] and len(set(held)) == 6
+    kept, held = hold_out(np.arange(24), 0.25, np.random.default_rng(0), y)
+    assert np.bincount(y[held], minlength=3).tolist() in ([4, 1, 1], [4, 2, 0]) and len(set(held)) == 6
+    assert sorted([*kept, *held]) == list(range(24))
     with pytest.raises(ValueError, match=r"got validation_fraction=1\.5"):
         LrcSSMClassifier(validation_fraction=1.5).fit(X, y)
     seen = []
@@ -275,9 +268,9 @@ def test_missing_values_and_times():
     assert np.isfinite(model.predict(holes)).all() and np.isfinite(model.predict([*holes, X[0, :9]])).all()
     # The unit of time is no matter, that of the training is kept.
     times = np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, X.shape), 1)
-    hours, minutes = LrcSSMRegressor(**FEW).fit(X, y, times), LrcSSMRegressor(**FEW).fit(X, y, 60 * times)
+    hours, minutes = LrcSSMRegressor(**FEW).fit(X, y, times=times), LrcSSMRegressor(**FEW).fit(X, y, times=60 * times)
     np.testing.assert_allclose(hours.predict(X[:3], times[:3]), minutes.predict(X[:3], 60 * times[:3]), rtol=1e-4)
-    assert minutes.unit_ == pytest.approx(60 * hours.unit_)
+    assert minutes.trained_.unit == pytest.approx(60 * hours.trained_.unit)
     assert np.abs(hours.predict(X[:3], times[:3]) - hours.predict(X[:3], 3 * times[:3])).max() > 1e-4
     with pytest.raises(ValueError, match="no times, but the data for training had them"):
         hours.predict(X)
@@ -295,29 +288,63 @@ def test_targets_of_several_numbers(tmp_path):
     assert LrcSSMRegressor(**FEW).fit(X[:, None], y).predict(X).shape == (24,)
 
 
+def configured(length, **given):
+    """The configuration that an estimator chooses for series of some length."""
+    estimator = LrcSSMRegressor(**given)
+    fields = given_fields(estimator, lrcssm.ModelConfig)
+    return recipe(Facts(1, length, False, "regress", 1), fields, given_fields(estimator, TrainingConfig))[0]
+
+
 def test_what_is_left_open_follows_the_length():
-    assert [automatic_patch(length) for length in (1, 3, 4, 64, 1000, 17984)] == [1, 1, 2, 8, 31, 134]
-    data = {"length": 22, "input_dim": 1, "output_dim": 1}
-    config = model_config(LrcSSMRegressor(cell="GRU"), **data)
+    assert [configured(length).patch for length in (1, 3, 4, 64, 1000, 17984)] == [1, 1, 2, 8, 31, 134]
+    config = configured(22, cell="GRU")
     assert config.patch == 4 and dict(config.cell_options) == {"init": "spread", "max_time": 6}
-    assert model_config(LrcSSMRegressor(cell_options={"rho": 0.9}), **data).cell_options == (("rho", 0.9),)
-    assert model_config(LrcSSMRegressor(cell="DenseLRC"), **data).cell_options == ()
+    given = dict(configured(22, cell_options={"rho": 0.9}).cell_options)
+    assert given == {"rho": 0.9, "init": "spread", "max_time": 6}
+    assert dict(configured(22, cell_options={"init": "released"}).cell_options) == {"init": "released"}
+    assert configured(22, cell="DenseLRC").cell_options == ()
 
 
 def test_what_is_set_by_hand_goes_before_the_architecture():
-    data = {"length": 100, "input_dim": 1, "output_dim": 1}
-    made = lambda **given: model_config(LrcSSMRegressor(**given), **data)
-    config = made(architecture="s5", cell="LRC", layout="plain", bidirectional=True, pool="mean-max-std")
+    made = lambda **given: configured(100, **given)
+    plain = {"layout": "plain"}
+    config = made(architecture="s5", cell="LRC", model_options=plain, bidirectional=True, pool="mean-max-std")
     assert (config.cell, config.layout, config.norm, config.encoder) == ("LRC", "plain", "layer", "linear")
     assert config.bidirectional and config.pool == "mean-max-std"
-    assert made(architecture="ncde", patch="auto", num_blocks=2).patch == 10
-    assert made(architecture="ncde", layout="plain").encoder == "mlp"
+    assert made(architecture="ncde", patch=10, num_blocks=2).patch == 10
+    assert made(architecture="ncde", model_options=plain).encoder == "mlp"
     s5 = made(architecture="s5")
     assert (s5.cell, s5.layout, s5.norm, s5.bidirectional, s5.pool) == ("S5", "pre-norm", "batch", False, "mean")
-    assert made(cell="LRC", num_blocks=2, layout="plain", patch="auto", dropout=0.1, bidirectional=True) == made()
+    assert made(cell="LRC", num_blocks=2, model_options=plain, patch="auto", dropout=0.1, bidirectional=True) == made()
     assert dict(made(architecture="linoss-im", cell="LRC").cell_options) == dict(made().cell_options)
     assert dict(made(architecture="linoss-imex", cell_options={}).cell_options) == {"discretisation": "imex"}
-    assert clone(LrcSSMRegressor(architecture="s5", layout="plain")).get_params()["layout"] == "plain"
+    options = LrcSSMRegressor(architecture="s5", model_options=plain)
+    assert clone(options).get_params()["model_options"] == plain
+
+
+def test_options_are_given_in_one_place():
+    X, y = waves()
+    with pytest.raises(ValueError, match="got model_options with 'hidden_dim'; give it as a parameter of its own"):
+        LrcSSMClassifier(**FEW, model_options={"hidden_dim": 3}).fit(X, y)
+    with pytest.raises(ValueError, match="got training_options with 'speed'; give some of steps"):
+        LrcSSMClassifier(**FEW, training_options={"speed": 3}).fit(X, y)
+    with pytest.raises(TypeError, match=r"got layout='bare'; give it as model_options=\{'layout': 'bare'\}"):
+        LrcSSMClassifier(layout="bare")
+
+
+def test_weights_of_cases():
+    """A case of weight 0 is not learned from, and twice the weight of all changes nothing."""
+    X, y = waves()
+    few = FEW | {"dropout": 0.0, "training_options": {"clip": 1e9}}
+    twice = LrcSSMRegressor(**few).fit(X, y, np.full(24, 2.0))
+    np.testing.assert_array_equal(twice.predict(X), LrcSSMRegressor(**few).fit(X, y).predict(X))
+    odd = np.where(np.arange(24) < 6, 1e3, y)
+    weights = (np.arange(24) >= 6).astype(float)
+    scaled = lambda targets: LrcSSMClassifier(**few).fit(X, targets, weights).predict_proba(X)
+    flipped = np.where(np.arange(24) < 6, 1 - y, y)
+    np.testing.assert_array_equal(scaled(y), scaled(flipped))
+    with pytest.raises(ValueError, match="weights"):
+        LrcSSMRegressor(**few).fit(X, odd, -weights)
 
 
 def test_solvers_by_name(fitted, tmp_path):
@@ -337,8 +364,12 @@ def test_pipeline_and_search():
         make_pipeline(StandardScaler(), LrcSSMClassifier(**FEW)),
         {"lrcssmclassifier__learning_rate": np.array([1e-3, 1e-2]), "lrcssmclassifier__steps": np.array([2, 4])}, cv=3,
     )  # fmt: skip
-    assert 0 <= search.fit(X, y).best_score_ <= 1
-    assert cross_val_score(LrcSSMRegressor(**FEW), X, y, cv=3).shape == (3,)
+    search.fit(X, y)
+    found = search.cv_results_["mean_test_score"]
+    assert len(found) == 4 and search.best_score_ == max(found) and search.best_index_ == int(np.argmax(found))
+    by_hand = clone(search.best_estimator_).fit(X, y).predict(X)
+    np.testing.assert_array_equal(search.predict(X), by_hand)
+    assert np.isfinite(cross_val_score(LrcSSMRegressor(**FEW), X, y, cv=3)).all()
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from lrcssm.deploy.export import ExportError
 from lrcssm.deploy.export.programs import OneArray, examples, largest_difference, program
 from lrcssm.deploy.export.real import without_complex
 from lrcssm.deploy.export.stablehlo import arguments
+from lrcssm.training import Trained
 
 SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 8, "state_dim": 6, "num_blocks": 2}
 VARIANTS = {
@@ -26,7 +27,7 @@ VARIANTS = {
     "case": {"bidirectional": True, "standardise": "case"},
     "per-step": {"task": "per-step", "differences": True, "cell": "LSTM"},
     "complex": {"cell_options": {"complex_parameters": "gk"}, "pool": "mean-max-std"},
-    "time": {"time": True, "task": "regress"},
+    "time": {"include_time": True, "task": "regress"},
     "attention": {"pool": "attention", "layout": "plain"},
     "mamba": {"cell": "Mamba", "pool": "last"},
     "bfloat16": {"matmul": "bfloat16"},
@@ -126,11 +127,11 @@ def test_length_and_batch_are_free():
 
 @pytest.mark.parametrize("what", ["sequence", "step"])
 def test_stablehlo(tmp_path, what, capsys):
-    """By the command; what it wrote runs in a process that does not know this package."""
+    """The file that the command writes runs in a process that does not import this package."""
     pytest.importorskip("flatbuffers")
     model = make(num_blocks=1)
     lrcssm.save(tmp_path / "model.lrcssm", model)
-    path = tmp_path / "program"
+    path = tmp_path / "program.stablehlo"
     words = ["export", str(tmp_path / "model.lrcssm"), "--out", str(path), "--what", what, "--json"]
     assert cli.main(words) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -191,15 +192,35 @@ def test_nothing_is_written_that_differs(tmp_path, monkeypatch):
 
 def test_mistakes(tmp_path, capsys):
     lrcssm.save(tmp_path / "model", make(num_blocks=1))
-    assert cli.main(["export", str(tmp_path / "model"), "--out", str(tmp_path / "no" / "file")]) == 2
+    assert cli.main(["export", str(tmp_path / "model"), "--out", str(tmp_path / "no" / "file.onnx")]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
-    lrcssm.save(tmp_path / "timed", make(num_blocks=1), metadata={"unit": 2.0})
-    assert cli.main(["export", str(tmp_path / "timed"), "--out", str(tmp_path / "program")]) == 2
+    Trained(make(num_blocks=1), unit=2.0).save(tmp_path / "timed")
+    assert cli.main(["export", str(tmp_path / "timed"), "--out", str(tmp_path / "program.stablehlo")]) == 2
     assert "give --timed" in capsys.readouterr().err
     if importlib.util.find_spec("onnx") is None:
         words = ["export", str(tmp_path / "model"), "--out", str(tmp_path / "model.onnx")]
         assert cli.main(words) == 2
-        assert 'install them with pip install "lrcssm[export]"' in capsys.readouterr().err
+        assert 'pip install "lrcssm[export]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model.tflite", "model.pb", "model"])
+def test_formats_that_are_not_known_are_refused(tmp_path, capsys, name):
+    """The ending says the format; another one is not a name for StableHLO, unless the format is given."""
+    pytest.importorskip("flatbuffers")
+    lrcssm.save(tmp_path / "kept", make(num_blocks=1))
+    words = ["export", str(tmp_path / "kept"), "--out", str(tmp_path / name), "--what", "step"]
+    assert cli.main(words) == 2
+    assert f"{name}: its ending names no format; use .onnx or .stablehlo" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_format_that_is_given_counts(tmp_path):
+    pytest.importorskip("flatbuffers")
+    lrcssm.save(tmp_path / "kept", make(num_blocks=1))
+    path = tmp_path / "model"
+    words = ["export", str(tmp_path / "kept"), "--out", str(path), "--what", "step", "--format", "stablehlo"]
+    assert cli.main(words) == 0
+    assert export.deserialize(bytearray(path.read_bytes())).in_avals[0].shape[1] == 3
 
 
 @pytest.mark.parametrize(
@@ -225,12 +246,25 @@ def test_onnx(tmp_path, what, changes):
     assert to_onnx(tmp_path / "model.onnx", make(**changes), what=what, checks=100) < 1e-5
 
 
+def test_onnx_of_primitives_without_a_translation(tmp_path, monkeypatch):
+    """jax2onnx translates the steps that our own translator does not know."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("jax2onnx")
+    from lrcssm.deploy.export import onnx
+
+    def unknown(made):
+        raise onnx.Unknown("a primitive")
+
+    monkeypatch.setattr(onnx, "lean_model", unknown)
+    assert onnx.to_onnx(tmp_path / "step.onnx", make(num_blocks=1), what="step") < 1e-5
+
+
 def test_onnx_without_jax(tmp_path, capsys):
     """The example runs the step of a file that the command wrote."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("jax2onnx")
     model = make()
-    lrcssm.save(tmp_path / "model", model, metadata={"classes": ["calm", "storm"]})
+    Trained(model, classes=np.array(["calm", "storm"])).save(tmp_path / "model")
     path = tmp_path / "step.onnx"
     words = ["--what", "step", "--out", str(path)]
     assert cli.main(["export", str(tmp_path / "model"), *words]) == 0

@@ -14,6 +14,7 @@ import pytest
 import lrcssm
 from lrcssm import FileError, ModelConfig, SequenceModel, load, save
 from lrcssm.files import read_arrays, write_arrays
+from lrcssm.training import Trained
 
 
 def make(**changes):
@@ -31,15 +32,21 @@ def good(tmp_path_factory):
 @pytest.mark.parametrize("changes", [{}, {"cell": "LSTM", "bidirectional": True}, {"cell_options": {"rho": 0.9}}])
 def test_a_round_trip_changes_nothing(changes, tmp_path):
     model = make(**changes).with_statistics(1.0, 2.0)
-    save(tmp_path / "a", model, metadata={"classes": ["left", "right"]})
-    same = load(tmp_path / "a")
+    known = {"classes": np.array(["left", "right"]), "channels": ("x", "y", "z"), "missing": "fill", "unit": 0.5}
+    trained = Trained(model, **known, provenance={"data": "mine"}, extra={"more": np.arange(3.0)})
+    save(tmp_path / "a", trained)
+    found = load(tmp_path / "a")
+    for name in ("channels", "missing", "unit", "provenance"):
+        assert getattr(found, name) == getattr(trained, name)
+    np.testing.assert_array_equal(found.classes, trained.classes)
+    np.testing.assert_array_equal(found.extra["more"], trained.extra["more"])
+    same = found.model
     assert same.config == model.config
     for a, b in zip(jax.tree.leaves(model), jax.tree.leaves(same), strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
     inputs = jnp.ones((4, 3))
     np.testing.assert_array_equal(model(inputs)[0], same(inputs)[0])
-    assert read_arrays(tmp_path / "a", kind="model")[0]["metadata"] == {"classes": ["left", "right"]}
     assert os.listdir(tmp_path) == ["a"]
 
 
@@ -115,6 +122,12 @@ def damaged(good, rng):
     yield with_header(lambda h: h["config"].update(hidden_dim=10**9))
     yield with_header(lambda h: h["config"].update(cell="os.system"))
     yield with_header(lambda h: h["config"].update(cell_options={"units": 3}))
+    for field, value in (
+        ("classes", {"dtype": "<U1", "values": ["a"]}), ("classes", ["a"]), ("classes", {"dtype": "|O", "values": [{}, []]}),
+        ("channels", ["a"]), ("channels", 3), ("missing", "maybe"), ("unit", -1), ("unit", "s"), ("provenance", None),
+    ):  # fmt: skip
+        yield with_header(lambda h, field=field, value=value: h.update({field: value}))
+    yield with_header(lambda h: h.pop("unit"))
     yield with_header(lambda h: h.update(arrays=None))
     yield with_header(lambda h: h.update(arrays=[]))
     yield good[:8] + (2**63).to_bytes(8, "little") + good[16:]
@@ -141,8 +154,12 @@ def test_damaged_files_give_one_sentence(good, tmp_path):
 def test_other_mistakes(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load(tmp_path / "nothing")
-    with pytest.raises(FileError, match="is not a file"):
+    with pytest.raises(FileNotFoundError, match=r"model.lrcssm does not exist"):
         load(tmp_path)
+    with pytest.raises(FileError, match="is not a file"):
+        Trained.load(tmp_path)
+    with pytest.raises(TypeError, match="save got a dict; give a Trained or a SequenceModel"):
+        save(tmp_path / "model", {})
     with pytest.raises(FileNotFoundError, match="its directory does not exist"):
         save(tmp_path / "no" / "model", make())
     save(tmp_path / "model", make())

@@ -251,7 +251,9 @@ def test_missing_values(missing, monkeypatch, tmp_path):
     y[45] = y[118:] = np.nan
     seen = {}
     learn = LrcSSMForecaster._learn
-    monkeypatch.setattr(LrcSSMForecaster, "_learn", lambda self, *of: seen.update(train=of[1]) or learn(self, *of))
+    monkeypatch.setattr(
+        LrcSSMForecaster, "_learn", lambda self, *of, **more: seen.update(train=of[2]) or learn(self, *of, **more)
+    )
     model = LrcSSMForecaster(**TINY, missing=missing).fit(y)
     # No window is trained on that a hole follows; holes within them are there.
     assert np.isfinite(seen["train"].targets).all() and not all(one.all() for one in seen["train"].valid[:40])

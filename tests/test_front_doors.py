@@ -26,7 +26,18 @@ def test_estimator_and_command_line_give_the_same_bits(kind, tmp_path, monkeypat
         series = [one.T for one in X[which]]
         write_ts(tmp_path / f"walk_{part}.ts", series, y[which], ("down", "up") if kind == "classes" else None)
     words = [f"--{name.replace('_', '-')} {value}" for name, value in SMALL.items()]
-    command = ["train", "walk", "--data-dir", str(tmp_path), "--out", str(tmp_path / "run"), "--seed", "3", "--split-seed", "3"]
+    command = [
+        "train",
+        "walk",
+        "--data-dir",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "run"),
+        "--seed",
+        "3",
+        "--split-seed",
+        "3",
+    ]
     assert cli.main([*command, "--quiet", *" ".join(words).split()]) == 0
     trained = lrcssm.load(tmp_path / "run")
     made = lrcssm.LrcSSMClassifier if kind == "classes" else lrcssm.LrcSSMRegressor

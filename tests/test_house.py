@@ -106,7 +106,9 @@ def test_the_library_never_imports_the_research_wing():
 
 @pytest.mark.parametrize("package", ["lrcssm", "lrcssm_paper"])
 def test_files_are_small(package):
-    large = {str(path): count for _, path in modules(package) if (count := len(path.read_text().splitlines())) > LARGEST}
+    large = {
+        str(path): count for _, path in modules(package) if (count := len(path.read_text().splitlines())) > LARGEST
+    }
     assert not large
 
 

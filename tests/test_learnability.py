@@ -7,13 +7,13 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from lrcssm.models.automatic import automatic_cell_options
 
-from lrcssm import ModelConfig, SequenceModel
+from lrcssm import SequenceModel
 from lrcssm.data import Cases
 from lrcssm.models import ARCHITECTURES
 from lrcssm.models.time import Outcome, TimeLayer, options_of
 from lrcssm.training import TrainingConfig, evaluate, fit
+from lrcssm.training.recipe import Facts, recipe
 
 STEPS = 64
 SMALL = {"input_dim": 2, "output_dim": 2, "hidden_dim": 16, "state_dim": 16, "num_blocks": 1}
@@ -66,10 +66,13 @@ def accuracy(model: SequenceModel, steps: int) -> float:
 
 def make(**given: Any) -> SequenceModel:
     fields: dict[str, Any] = DEFAULTS | given | SMALL
-    automatic = automatic_cell_options(fields["cell"], STEPS, irregular=False)
     fewer = {name: value for name, value in FEWER.items() if name in options_of(fields["cell"])}
-    fields["cell_options"] = automatic | fewer | dict(fields.get("cell_options", ()))
-    return SequenceModel(ModelConfig(**fields), jax.random.key(0))
+    fields["cell_options"] = fewer | dict(fields.get("cell_options", ()))
+    facts = Facts(channels=2, length=STEPS, irregular=False, task="classify", outputs=2)
+    sizes = ("input_dim", "output_dim")
+    changes = {name: value for name, value in fields.items() if name not in sizes}
+    config, _ = recipe(facts, {"patch": 1, "bidirectional": False} | changes)
+    return SequenceModel(config, jax.random.key(0))
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in ARCHITECTURES])

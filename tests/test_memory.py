@@ -72,7 +72,7 @@ def test_the_plan_of_the_compiler_is_within_the_budget(name):
         found = levels(model, length)
         assert len(found) >= 3
         for plan, memory in found:
-            takes = compiled(*arguments(model, length, 2), None, None, memory).compiled.memory_analysis()
+            takes = compiled(*arguments(model, length, 2, memory=memory)).compiled.memory_analysis()
             planned = takes.temp_size_in_bytes + takes.argument_size_in_bytes + takes.output_size_in_bytes
             assert planned <= memory <= 3.5 * planned, (plan, memory, planned)
 

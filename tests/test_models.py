@@ -188,7 +188,9 @@ def test_mistakes_are_explained():
     with pytest.raises(ValueError, match=r"expected \(time, ..., 3\)"):
         make()(jnp.ones((5, 4)))
     _, state = make(bidirectional=True)(jnp.ones((5, 3)))
-    with pytest.raises(ValueError, match="got a state, but it is bidirectional; give it all steps of a sequence at once"):
+    with pytest.raises(
+        ValueError, match="got a state, but it is bidirectional; give it all steps of a sequence at once"
+    ):
         make(bidirectional=True)(jnp.ones((5, 3)), state=state)
     _, state = make(patch=4)(jnp.ones((8, 3)))
     with pytest.raises(ValueError, match="multiple of that"):

@@ -13,7 +13,6 @@ from test_training import as_a_user_has_it  # noqa: F401, a fixture
 from lrcssm import LrcSSMClassifier, cli
 from lrcssm.cli.evaluate import open_model
 from lrcssm.data import load
-from lrcssm.training.folder import RunError
 
 
 def timed_file(path, *, cases=12, step=None, order=("a", "b"), time=True, label=True, hole=False):
@@ -107,7 +106,7 @@ def test_a_run_remembers_the_column_of_its_targets(tmp_path, capsys):
     for more in ([], ["--target", "speed"]):
         assert cli.main(["evaluate", str(out), str(path), "--json", *more]) == 0
         assert json.loads(capsys.readouterr().out)["cases"] == 12
-    refused(["evaluate", out, "--target", "speed"], "leave --target out", capsys)
+    refused(["evaluate", out, "--target", "speed"], "leave them out", capsys)
     refused(["evaluate", out, path, "--target", "pace"], "no column is called 'pace'", capsys)
     wanted = predictions([out, path], capsys)
     new = tmp_path / "new.csv"
@@ -121,11 +120,11 @@ def test_a_run_remembers_the_column_of_its_targets(tmp_path, capsys):
 def test_times_are_those_of_training(timed, tmp_path, capsys):
     trained = open_model(str(timed / "run"))
     regular = load(timed_file(tmp_path / "regular.csv", step=0.1))
-    np.testing.assert_allclose(trained.cases(regular).dt[0][1:], 0.1 / trained.metadata["unit"], rtol=1e-5)
+    np.testing.assert_allclose(trained.cases(regular).dt[0][1:], 0.1 / trained.unit, rtol=1e-5)
     without = timed_file(tmp_path / "without.csv", time=False)
     refused(["predict", timed / "run", without], "has no times, but the model was trained with them", capsys)
-    equal = dataclasses.replace(trained, metadata=trained.metadata | {"unit": None})
-    with pytest.raises(RunError, match="take unequal times"):
+    equal = dataclasses.replace(trained, unit=None)
+    with pytest.raises(ValueError, match="take unequal times"):
         equal.cases(load(timed / "x.csv"))
     assert equal.cases(regular).dt is None
 
@@ -162,4 +161,4 @@ def test_a_saved_estimator_predicts_its_classes(tmp_path, capsys):
     assert cli.main(["evaluate", str(tmp_path / "est.lrcssm"), str(tmp_path / "two.npz")]) == 0
     assert "two: accuracy" in capsys.readouterr().out
     trained = open_model(str(tmp_path / "est.lrcssm"))
-    assert trained.metadata["missing"] == "fill" and trained.metadata["unit"] is None
+    assert trained.missing == "fill" and trained.unit is None

@@ -7,9 +7,12 @@ import struct
 
 import numpy as np
 import pytest
+from wing import entries
 
-from lrcssm.data import load, readers
+from lrcssm import plugins
+from lrcssm.data import load
 from lrcssm.files import FileError
+from lrcssm_paper import ppg
 from lrcssm_paper.ppg import LAYOUTS, find_people, pieces, ppg_dalia, read_notes
 
 WINDOW, STRIDE = 6, 2
@@ -153,7 +156,9 @@ def test_pieces():
 
 
 def test_load_knows_the_folder(archive, monkeypatch):
-    monkeypatch.setattr(readers, "ppg_dalia", functools.partial(ppg_dalia, window=WINDOW, stride=STRIDE))
+    monkeypatch.setattr(ppg, "ppg_dalia", functools.partial(ppg_dalia, window=WINDOW, stride=STRIDE))
+    found = entries("readers")
+    monkeypatch.setattr(plugins, "find", lambda group: found if group == "readers" else {})
     for place in (archive, archive.parent):
         assert load(place).name == "PPG-DaLiA" and len(find_people(place)) == 3
     renamed = archive.rename(archive.with_name("PPG-DaLiA"))

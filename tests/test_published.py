@@ -1,16 +1,17 @@
 """The configurations of the paper's tables, and the presets that take them."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
-from lrcssm.runs.presets import configure
+from wing import ROOT, entries
 
 from lrcssm import ModelConfig
-from lrcssm.cli.options import ModelOptions, TrainingOptions
 from lrcssm.data import Dataset
 from lrcssm.models import ARCHITECTURES
 from lrcssm.training import TrainingConfig
+from lrcssm_paper.presets import preset
 from lrcssm_paper.published import DATASETS, configured, published
 
 
@@ -34,7 +35,7 @@ def test_some_of_them():
         16,
         6,
     )
-    assert model["cell_options"] == {"blocks": 2} and model["time"] and model["dropout"] == 0.05
+    assert model["cell_options"] == {"blocks": 2} and model["include_time"] and model["dropout"] == 0.05
     model, training = published("mamba", "EigenWorms")
     assert (training["learning_rate"], model["hidden_dim"], model["state_dim"], model["num_blocks"]) == (
         1e-3,
@@ -45,11 +46,20 @@ def test_some_of_them():
     assert model["cell_options"] == {"conv": 2, "expand": 1} and training["batch"] == 32
     assert published("linoss-im", "Worms").training["batch"] == 4
     model, training = published("log-ncde", "SCP1")
-    assert model["cell_options"] == {"vf_depth": 3, "vf_width": 64, "num_blocks": 2, "step": 12, "lip2": 1e-3}
-    assert (model["state"], model["time"], training["check_every"]) == (128, False, 100)
+    assert model["cell_options"] == {"vf_depth": 3, "vf_width": 64, "depth": 2, "step": 12, "lip2": 1e-3}
+    assert (model["state_dim"], model["include_time"], training["check_every"]) == (128, False, 100)
     model, training = published("rformer", "SCP1")
     assert training["steps"] == 20 * 20 and model["signature"]["windows"] == 100
     assert len(configured("lrcssm")) == 6 and configured("linoss-imex") == ("SCP2",)
+
+
+@pytest.mark.parametrize("line", (ROOT / "tests" / "published.jsonl").read_text().splitlines())
+def test_no_default_of_the_library_changes_them(line):
+    """Every field, as in the runs that are recorded."""
+    wanted = json.loads(line)
+    fields, training = published(wanted["architecture"], wanted["dataset"])
+    config = ModelConfig(input_dim=3, output_dim=2, **fields)
+    assert json.loads(config.to_json()) == wanted["model"] and training == wanted["training"]
 
 
 def test_what_was_not_published():
@@ -69,33 +79,22 @@ def worms():
 
 
 def test_presets(worms):
-    def made(preset, **options):
-        return configure(preset, worms, ModelOptions(**options), TrainingOptions(), seed=1)
-
-    model, training = made("paper:s5:EthanolConcentration")
-    assert (model.cell, model.width, model.input_dim, training.learning_rate) == ("S5", 16, 6, 1e-3)
-    model, training = made("paper:s5")
-    assert (model.width, model.state, dict(model.cell_options)) == (128, 256, {"blocks": 8})
-    model, training = made("released")
-    assert (model.layout, model.width, training.learning_rate, training.seed) == ("released", 64, 1e-4, 1)
-    model, _ = made("released", cell="GRU")
-    assert model.cell_options == () and model.layout == "released"
-    model, training = made("default", architecture="linoss-imex", num_blocks=3, pool="last")
-    assert (model.cell, dict(model.cell_options)) == ("LinOSS", {"discretisation": "imex"})
-    assert (model.norm, model.depth, model.pool, training.steps) == ("batch", 3, "last", 1000)
-    other = dataclasses.replace(worms, name="mine")
-    assert configure("released", other, ModelOptions(), TrainingOptions(), seed=0)[0].depth == 6
+    model, training = preset("paper:s5:EthanolConcentration", worms)
+    assert (model["cell"], model["hidden_dim"], training["learning_rate"]) == ("S5", 16, 1e-3)
+    model, _ = preset("paper:s5", worms)
+    assert (model["hidden_dim"], model["state_dim"], model["cell_options"]) == (128, 256, {"blocks": 8})
+    model, training = preset("released", worms)
+    assert (model["layout"], model["hidden_dim"], training["learning_rate"]) == ("released", 64, 1e-4)
+    model, training = preset("released", dataclasses.replace(worms, name="mine"))
+    assert (model["num_blocks"], training["learning_rate"]) == (6, 1e-4)
+    for name in ("s5", "paper", "paper:s5:Worms:2"):
+        with pytest.raises(ValueError, match=f"There is no preset '{name}'; give released, "):
+            preset(name, worms)
 
 
-@pytest.mark.parametrize(
-    ("preset", "options", "sentence"),
-    [
-        ("s5", {}, "--preset got 's5'; give default, released, or paper:ARCHITECTURE:DATASET"),
-        ("paper", {}, "--preset got 'paper'; give"),
-        ("paper:s5", {"architecture": "lru"}, "--architecture lru was given with --preset paper:s5"),
-        ("default", {"architecture": "LRU"}, "--architecture got 'LRU'; give one of lrcssm, "),
-    ],
-)
-def test_mistakes(worms, preset, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        configure(preset, worms, ModelOptions(**options), TrainingOptions(), seed=0)
+def test_entry_points():
+    assert entries("presets")["released"].load() is entries("presets")["paper"].load() is preset
+    values = np.random.default_rng(0).normal(size=(20, 5, 2)).astype(np.float32)
+    split = entries("splits")["paper"].load()(Dataset("twenty", tuple(values)), 2345)
+    assert [len(part) for part in split] == [14, 3, 3]
+    assert {"reproduce", "benchmark"} == set(entries("commands"))

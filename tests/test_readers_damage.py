@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lrcssm import FileError
+from lrcssm.data.dataset import printable
 from lrcssm.data.readers import read
 
 RNG = np.random.default_rng(0)
@@ -31,6 +32,13 @@ LONG = (
     + b"3,1,1,1,up\n"
 )
 WIDE = b"label,0,1,2\n1,1.5,2,3\n2,3,?,1\n1,1,2,\n"
+PANDAS = b",0,1,2,label\n0,1.5,2,3,up\n1,3,,1,down\n2,1,2,0.5,up\n"
+GERMAN = (
+    "id;Datum;x;y-Wert;Zustand\n1;31.01.2024 9:30;1,5;2;auf\n1;1.2.2024;-3,25;;auf\né;5.2.2024;1.000,5;1;ab\n".encode()
+)
+AMERICAN = b"machine\twhen\tx\tz\nm 1\t1/31/24 1:05 PM\t1.5\t2\nm 1\t2/1/24\t3\t4\nm 2\t1/31/24 1:05 PM\t1\t2\n"
+SPACED = b"1 0.5 1.5e-3  2\n2 1 0.25 3.5\n1 2 3.5 ?\n2 2 1.5 1\n"
+STEPS = b"id,time,x,activity\na,0,1,sit\na,1,2,run\nb,0,1,sit\nb,1,,run\n"
 
 
 def npz(**arrays):
@@ -153,7 +161,9 @@ def hostile_csv():
         "case,id,a", "time,t,a", "label,class,a", "case", "case,time,target", "a", "1", ",,,", '"', '"a', '"a"b,1', "1,2,x,y",
         "a,1,2,b", "y,y,y", "x" * 200000 + ",1", "t,a\n9999-01-01,1\n1,2", "t,a\n2024-01-01,1\n2024-01-02,", "1,2;3,4",
         "case,t,a\n1,0,1\n1,0,1", "case,t,a,y\n1,0,1,p\n1,1,2,q", "t,a\nnan,1", "t,a\ninf,1\n2,2", "y,a\n1e999,1\ninf,2",
-        "y,a\n" + "9" * 5000 + ",1\n1,2\n1,3", "y,a\nnan,1\nnan,2", "," * 50000,
+        "y,a\n" + "9" * 5000 + ",1\n1,2\n1,3", "y,a\nnan,1\nnan,2", "," * 50000, ",0,1", ",0,1\n", ",\n0,1", ",a\nx,1", "index,a\n0,1",
+        "id,time,x\n1,1/2/3,4", "t,a\n99/99/9999,1\n1/1/1,2", "t,a\n25:61,1\n1:00,2", "id,id,a\n1,1,1", "case,t,a\n,0,1", "t,a\n,1",
+        "a;b\n1,5;2.5", "a;b\n1.5;2,5", "a;b\n1,5,5;2", "x y\n1 2 3", "x y\n1 2", "time,x,p,q,r\n0,1,a,b,c", "no,x\n1,2\n1,3\n2,4\n2,5",
     ):  # fmt: skip
         yield line.encode()
         yield line.encode() + b"\n" + WIDE
@@ -260,10 +270,17 @@ def check_valid(found):
     for one in found.series:
         assert one.dtype == np.float32 and one.ndim == 2 and one.shape[1] == channels > 0 and len(one) > 0
         assert not np.isinf(one).any()
-    if found.targets is not None:
-        assert len(found.targets) == len(found) and np.isfinite(found.targets).all()
+    targets = found.targets
+    if isinstance(targets, tuple):
+        assert [len(one) for one in targets] == [len(one) for one in found.series]
+        targets = np.concatenate(targets)
+        assert not np.isinf(targets).any()
+    elif targets is not None:
+        assert len(targets) == len(found) and np.isfinite(targets).all()
     if found.classes is not None:
-        assert found.targets.min() >= 0 and found.targets.max() < len(found.classes) == len(set(found.classes))
+        assert targets.min() >= 0 and targets.max() < len(found.classes) == len(set(found.classes))
+    names = [found.name, found.guess, *(found.classes or ()), *(found.ids or ()), *(found.channel_names or ())]
+    assert all(printable(name) == name for name in names) and "/" not in found.name
     if found.times is not None:
         for one, stamp in zip(found.series, found.times, strict=True):
             assert stamp.shape == one.shape[:1] and np.isfinite(stamp).all() and (np.diff(stamp) > 0).all()
@@ -273,12 +290,12 @@ def check_valid(found):
         assert len(found.channel_names) == channels
 
 
-def examine(path, data):
+def examine(path, data, task=None):
     """Reads bytes under a name; whether that gave a data set."""
     path.write_bytes(data)
     start = time.process_time()
     try:
-        found = read(path)
+        found = read(path, task)
     except FileError as error:
         text = str(error)
         assert str(path) in text and "\n" not in text and len(text) < 700 + len(str(path)) and text.endswith(".")
@@ -292,13 +309,15 @@ def examine(path, data):
 KINDS = {
     ".ts": ((TS, STAMPED), hostile_ts),
     ".arff": ((ARFF, FLAT), hostile_arff),
-    ".csv": ((LONG, WIDE), hostile_csv),
+    ".csv": ((LONG, WIDE, PANDAS, GERMAN), hostile_csv),
     ".npz": ((NPZ,), hostile_npz),
+    ".tsv": ((AMERICAN, GERMAN, PANDAS), lambda: iter(())),
+    ".txt": ((SPACED,), hostile_lines),
     ".ts.gz": ((gzip.compress(TS, mtime=0),), lambda: iter(())),
 }
 
 
-@pytest.mark.parametrize("suffix", KINDS)
+@pytest.mark.parametrize("suffix", [pytest.param(one, marks=[pytest.mark.slow] * (one == ".tsv")) for one in KINDS])
 def test_damaged_files_give_one_sentence(suffix, tmp_path):
     good, hostile = KINDS[suffix]
     path = tmp_path / f"a{suffix}"
@@ -307,6 +326,13 @@ def test_damaged_files_give_one_sentence(suffix, tmp_path):
     results = [examine(path, data) for data in damaged(good, hostile())]
     assert len(results) >= 300 and results.count(False) >= 150
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024  # kilobytes
+
+
+@pytest.mark.slow
+def test_damaged_targets_for_each_step_give_one_sentence(tmp_path):
+    assert examine(tmp_path / "a.csv", STEPS, "per-step")
+    results = [examine(tmp_path / "a.csv", data, "per-step") for data in damaged((STEPS,), hostile_csv())]
+    assert len(results) >= 300 and results.count(False) >= 100
 
 
 def test_text_names_the_line(tmp_path):

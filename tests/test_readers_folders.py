@@ -5,7 +5,7 @@ import pytest
 from writers import WRITERS, make, write_arff, write_ts
 
 from lrcssm import FileError
-from lrcssm.data.readers import read, read_parts
+from lrcssm.data.readers import Columns, read, read_parts
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
@@ -79,7 +79,7 @@ def test_the_target_of_folders(tmp_path):
     found = read(tmp_path / "classes")
     assert found.channel_names == ("x", "y") and found.classes == ("down", "up")
     np.testing.assert_array_equal(found.series[0], [[1, 2], [3, 2]])
-    with pytest.raises(FileError, match=r"classes has a file for each case, .* 'label', can .* leave --target out\.$"):
+    with pytest.raises(FileError, match=r"classes has a file for each case, .* 'label', can .* leave target= out\.$"):
         read(tmp_path / "classes", target="label")
     (tmp_path / "classes" / "up" / "1.csv").write_text("x,label\n1,2\n3,4\n")
     with pytest.raises(FileError, match="there is a column 'label', but a file among others"):
@@ -90,7 +90,9 @@ def test_the_target_of_folders(tmp_path):
         (parts / f"{part}.csv").write_text("case,time,y,grade\na,0,1,0.5\na,1,1,0.5\nb,0,3,1.5\n")
     for found in (
         read(parts, target="grade"),
-        read_parts({part: parts / f"{part}.csv" for part in ("train", "test")}, "parts", target="grade"),
+        read_parts(
+            {part: parts / f"{part}.csv" for part in ("train", "test")}, "parts", columns=Columns(target="grade")
+        ),
     ):
         assert found.channel_names == ("y",) and found.targets is not None
         assert found.targets.tolist() == [0.5, 1.5, 0.5, 1.5]

@@ -9,9 +9,9 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from lrcssm.data import SEEDS, Dataset, Split, paper_split
+from lrcssm.data import Dataset, Split
 from lrcssm.data.readers import read
-from lrcssm_paper.splits import paper_order, paper_parts
+from lrcssm_paper.splits import SEEDS, paper_order, paper_parts, paper_split
 
 DATA = pathlib.Path(os.environ.get("LRCSSM_DATA", "nowhere"))
 

@@ -1,21 +1,25 @@
 """`lrcssm reproduce`: the runs of a table, on a small set that stands for the paper's."""
 
+import concurrent.futures
 import dataclasses
 import json
+import re
 
 import jax
 import numpy as np
 import pytest
+from wing import run
 
-from lrcssm import cli
-from lrcssm.data import SEEDS, Dataset, Split
+import lrcssm
+from lrcssm.data import Dataset, Split
 from lrcssm.data.problems import MULTIVARIATE
-from lrcssm.experiments import Reproduce, cost, jobs, reproduce
-from lrcssm.files import load as load_model
 from lrcssm.training import evaluate, predict
 from lrcssm.training.folder import Folder
 from lrcssm.training.metrics import losses
+from lrcssm_paper import cost, jobs, plan, records, reproduce
+from lrcssm_paper.commands import Reproduce
 from lrcssm_paper.published import DATASETS
+from lrcssm_paper.splits import SEEDS
 from lrcssm_paper.tables import TABLES
 
 STEPS = 4
@@ -44,23 +48,33 @@ def scp1(monkeypatch):
     return data
 
 
+def read_lines(store):
+    return [json.loads(line) for line in (store / "results.jsonl").read_text().splitlines()]
+
+
 def words(store, *more):
     base = ["reproduce", "table1", "--datasets", "SCP1", "--models", "LrcSSM", "--seeds", "2345", "3456"]
     return [*base, "--steps", str(STEPS), "--store", str(store), *more]
 
 
 def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, monkeypatch):
-    assert cli.main(words(tmp_path)) == 0
+    run(*words(tmp_path))
     out, err = capsys.readouterr()
-    assert "85.2 ± 2.1" in out and "2/2" in out and "4 steps, where the published runs had up to 294,000" in out
+    assert "85.2 ± 2.1" in out and "2/2" in out and "4 of 294,000" in out
+    assert "Fewer steps than the published runs had at most." in out
     assert "0 of 2 runs are there; 2 to go" in err and "2/2 LrcSSM, SCP1, seed 3456:" in err
-    results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/result.json"))]
+    results = read_lines(tmp_path)
     assert [result["test_cases"] for result in results] == [7, 7] and results[0]["steps"] == STEPS
     assert {result["command"] for result in results} == {
         f"lrcssm reproduce table1 --models LrcSSM --datasets SCP1 --seeds {seed} --steps {STEPS}"
         for seed in (2345, 3456)
     }
-    assert not list(tmp_path.glob("*/checkpoint*"))
+    assert not list(tmp_path.glob("*/checkpoint*")) and len(list(tmp_path.glob("*/model.lrcssm"))) == 2
+    assert [(result["table"], result["row"], result["seed"]) for result in results] == [
+        ("table1", "LrcSSM", 2345),
+        ("table1", "LrcSSM", 3456),
+    ]
+    assert results[0]["model"]["hidden_dim"] == 64 and results[0]["training"]["steps"] == STEPS
     kept = results[0]["time_constants"]
     assert [len(kept[when]) for when in ("before", "after")] == [2, 2] and len(kept["after"][0]) == len(
         kept["quantiles"]
@@ -68,7 +82,7 @@ def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, 
     assert kept["before"] != kept["after"] and results[0]["iterations_by_layer"] == [0.0, 0.0]
 
     monkeypatch.setattr(reproduce, "run_job", lambda *args: pytest.fail("a finished run was run again"))
-    assert cli.main(words(tmp_path, "--json")) == 0
+    run(*words(tmp_path, "--json"))
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
     assert cell["ours"][0] == pytest.approx(100 * np.mean([result["test"] for result in results]))
     assert cell["ours"][1] == pytest.approx(100 * np.std([result["test"] for result in results]))
@@ -76,12 +90,12 @@ def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, 
 
 
 def test_what_is_there_is_said(scp1, tmp_path, capsys):
-    assert cli.main(words(tmp_path)) == 0
+    run(*words(tmp_path))
     asked = ["reproduce", "table1", "--datasets", "SCP1", "--models", "LrcSSM", "--store", str(tmp_path)]
     capsys.readouterr()
-    assert cli.main([*asked, "--show"]) == 0
+    run(*asked, "--show")
     assert f"There are runs of {STEPS} steps: give --steps." in capsys.readouterr().out
-    assert cli.main([*asked, "--plan", "--steps", str(STEPS), "--json"]) == 0
+    run(*asked, "--plan", "--steps", str(STEPS), "--json")
     (entry,) = json.loads(capsys.readouterr().out)["runs"]
     assert (entry["runs"], entry["finished"]) == (5, 2) and entry["seconds"] > 0
 
@@ -89,7 +103,7 @@ def test_what_is_there_is_said(scp1, tmp_path, capsys):
 def test_a_part_of_the_data_is_not_the_end(scp1, tmp_path, capsys, monkeypatch):
     """What has no split is said in the table; a run that fails is too, and the others go on."""
     monkeypatch.setattr(reproduce, "load", lambda name, directory: dataclasses.replace(scp1, total=1000, index=None))
-    assert cli.main(words(tmp_path)) == 0
+    run(*words(tmp_path))
     assert "the paper's split needs all of them, or an index" in " ".join(capsys.readouterr().out.split())
     monkeypatch.setattr(reproduce, "load", lambda name, directory: scp1)
 
@@ -97,14 +111,14 @@ def test_a_part_of_the_data_is_not_the_end(scp1, tmp_path, capsys, monkeypatch):
         raise MemoryError("There is no room.")
 
     monkeypatch.setattr(reproduce, "run_job", fail)
-    assert cli.main(words(tmp_path)) == 0
+    run(*words(tmp_path))
     assert "Failed: There is no room" in capsys.readouterr().out
 
 
 def test_iterations_are_those_of_a_solver_that_has_some():
-    assert {job.solver for job in reproduce.plan(Reproduce(table="iterations"))[0]} == {"deer"}
-    assert {job.solver for job in reproduce.plan(Reproduce(table="iterations", solver="elk"))[0]} == {"elk"}
-    assert {job.solver for job in reproduce.plan(Reproduce(table="nonlinear"))[0]} == {"auto"}
+    assert {job.solver for job in plan.plan(Reproduce(table="iterations"))[0]} == {"deer"}
+    assert {job.solver for job in plan.plan(Reproduce(table="iterations", solver="elk"))[0]} == {"elk"}
+    assert {job.solver for job in plan.plan(Reproduce(table="nonlinear"))[0]} == {"auto"}
 
 
 def test_ablations_have_the_epochs_of_each_set():
@@ -141,9 +155,10 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(scp1, tmp_path):
     assert (tmp_path / "cut" / "model.lrcssm").read_bytes() == (tmp_path / "whole" / "model.lrcssm").read_bytes()
 
 
-def test_identity(scp1, monkeypatch):
+def test_identity(scp1):
     def name(data=scp1, row="LrcSSM", table="table1", seed=2345, protocol: jobs.Protocol = "clean", **changes):
-        return jobs.make_job(TABLES[table], row, "SCP1", seed, protocol, changes, "auto").identity(data)
+        job = jobs.make_job(TABLES[table], row, "SCP1", seed, protocol, changes, "auto")
+        return job.identity(jobs.fingerprint(data))
 
     assert name() == name()
     series = (scp1.series[0] + 1, *scp1.series[1:])
@@ -152,16 +167,43 @@ def test_identity(scp1, monkeypatch):
         name(dataclasses.replace(scp1, series=series)), name(dataclasses.replace(scp1, targets=1 - scp1.targets)),
     ]  # fmt: skip
     assert len({name(), *others}) == 8
-    # A field that a configuration gets later does not change the names of results that have it at its default.
-    job = jobs.make_job(TABLES["table1"], "LrcSSM", "SCP1", 2345, "clean", {}, "auto")
-    assert job.model is not None
-    with_more = next(field for field in dataclasses.fields(jobs.ModelConfig) if field.name == "pool")
-    monkeypatch.setattr(jobs, "FIRST_FIELDS", jobs.FIRST_FIELDS - {with_more.name})
-    older = dataclasses.replace(job, model={k: v for k, v in job.model.items() if k != with_more.name})
-    newer = dataclasses.replace(job, model=job.model | {with_more.name: with_more.default})
-    assert older.identity(scp1) == newer.identity(scp1) != job.identity(scp1)
     # The same model in two tables is one run.
     assert name(table="nonlinear") == name(table="stc") == name(table="complex", row="real")
+
+
+def test_results_are_merged_in_one_order(tmp_path):
+    def record(row, seed, test, table="table1"):
+        job = jobs.make_job(TABLES[table], row, "SCP1", seed, "clean", {}, "auto")
+        return records.Record(job, table, "data", {"test": test})
+
+    later = [record("S5", 3456, 0.1), record("LRU", 4567, 0.2), record("GruSSM", 2345, 0.3, "nonlinear")]
+    records.add_results(tmp_path, later)
+    records.add_results(tmp_path, [record("S5", 2345, 0.4), record("S5", 3456, 0.5)])
+    lines = [(line["table"], line["row"], line["seed"], line["test"]) for line in read_lines(tmp_path)]
+    assert lines == [
+        ("table1", "LRU", 4567, 0.2), ("table1", "S5", 2345, 0.4), ("table1", "S5", 3456, 0.5), ("nonlinear", "GruSSM", 2345, 0.3),
+    ]  # fmt: skip
+    found = records.read_store(tmp_path)
+    assert found[1] == record("S5", 2345, 0.4)
+    text = (tmp_path / "results.jsonl").read_text()
+    records.add_results(tmp_path, reversed(found))
+    assert (tmp_path / "results.jsonl").read_text() == text
+    # A record of a version that did not have a field yet, and a damaged one.
+    old = json.loads(text.splitlines()[0])
+    del old["model"]["matmul"], old["training"]["memory"]
+    assert records.Record.from_line(json.dumps(old)) == found[0]
+    (tmp_path / "results.jsonl").write_text(text + "{}\n")
+    with pytest.raises(records.FileError, match="line 5: not a result"):
+        records.read_store(tmp_path)
+
+
+def test_processes_share_a_store(tmp_path):
+    """Many write at once, and nothing is lost."""
+    job = jobs.make_job(TABLES["equal"], "MiniRocket", "SCP1", 0, "clean", {}, "auto")
+    each = [records.Record(dataclasses.replace(job, seed=seed), "equal", "data", {"test": 0.5}) for seed in range(12)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda one: records.add_results(tmp_path, [one]), each))
+    assert records.read_results(tmp_path) == each
 
 
 def test_quirks_of_the_published_protocol(scp1):
@@ -185,20 +227,20 @@ def test_quirks_of_the_published_protocol(scp1):
 def test_every_run_of_every_table_can_be_planned(capsys):
     for name, table in TABLES.items():
         if table.instead is None:
-            found, refused = reproduce.plan(Reproduce(table=name))
+            found, refused = plan.plan(Reproduce(table=name))
             assert {job.row for job in found} | {row for row, _ in refused} == set(table.rows)
             assert all(cost.seconds(job) > 0 for job in found)
             assert {job.seed for job in found} == set(SEEDS)
-    assert cli.main(["reproduce", "table1", "--plan"]) == 0
+    run("reproduce", "table1", "--plan")
     out = " ".join(capsys.readouterr().out.split())
     assert "Transformer cannot be run on Heart, SCP1, SCP2, Ethanol, Motor, Worms: no configuration is published" in out
     assert "0 of them finished; the others take about" in out
-    assert cli.main(["reproduce", "table1", "--plan", "--json", "--models", "LrcSSM"]) == 0
+    run("reproduce", "table1", "--plan", "--json", "--models", "LrcSSM")
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 6
 
 
 def test_data_that_is_not_there(scp1, tmp_path, capsys):
-    assert cli.main([*words(tmp_path, "--show")[:3], "Worms", *words(tmp_path, "--show")[4:]]) == 0
+    run(*words(tmp_path, "--show")[:3], "Worms", *words(tmp_path, "--show")[4:])
     out = " ".join(capsys.readouterr().out.split())
     assert "EigenWorms is not there" in out and "0/2" in out and "90.6 ± 1.4" in out
 
@@ -225,7 +267,7 @@ def test_a_heart_rate_for_every_128th_step(rates):
     wanted = rates.targets[:5]
     np.testing.assert_allclose(train.statistics()[3:], [[wanted.mean()], [wanted.std()]], rtol=1e-5)
     config = jobs.ModelConfig.from_json(json.dumps(job.model | {"hidden_dim": 3, "state_dim": 4, "num_blocks": 1}))
-    model = jobs.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
+    model = lrcssm.SequenceModel(config, jax.random.key(0)).with_statistics(*train.statistics())
     outputs = np.stack(predict(model, test))[:, 127::128, 0]
     errors = (outputs - rates.targets[7:]) ** 2
     assert evaluate(model, test)["mse"] == pytest.approx(errors.mean(), rel=1e-4)
@@ -237,10 +279,10 @@ def test_a_heart_rate_for_every_128th_step(rates):
 @pytest.mark.slow
 def test_ppg(rates, tmp_path, capsys):
     words = ["reproduce", "ppg", "--models", "S5", "--seeds", "2345", "--steps", "2", "--store", str(tmp_path)]
-    assert cli.main(words) == 0
+    run(*words)
     assert "12.63 ± 1.25" in capsys.readouterr().out
-    (result,) = [json.loads(path.read_text()) for path in tmp_path.glob("*/result.json")]
-    outputs = predict(load_model(next(tmp_path.glob("*/model.lrcssm"))), rates.parts()[2])
+    (result,) = read_lines(tmp_path)
+    outputs = predict(lrcssm.load(next(tmp_path.glob("*/model.lrcssm"))).model, rates.parts()[2])
     wanted = np.mean((np.stack(outputs)[:, 127::128, 0] - rates.targets[7:]) ** 2)
     assert result["test"] == pytest.approx(wanted, rel=1e-4) and result["validation"] < 0
 
@@ -250,7 +292,7 @@ def test_our_block_around_the_published_sizes():
     assert not job.quirks and job.model is not None
     wanted = {
         "hidden_dim": 128,
-        "state": 16,
+        "state_dim": 16,
         "num_blocks": 2,
         "layout": "plain",
         "patch": 1,
@@ -261,12 +303,12 @@ def test_our_block_around_the_published_sizes():
     assert {"learning_rate": 1e-4, "batch": 4, "steps": 2000, "monitor": "last"}.items() <= job.training.items()
 
 
-def test_another_process_is_at_it(tmp_path):
-    folder = Folder(tmp_path / "run")
-    with jobs.alone(folder) as first, jobs.alone(folder) as second:
-        assert first and not second
-    with jobs.alone(folder) as again:
-        assert again
+def test_another_process_is_at_it(scp1, tmp_path, capsys):
+    job = jobs.make_job(TABLES["table1"], "LrcSSM", "SCP1", 2345, "clean", {"steps": STEPS}, "auto")
+    with reproduce.alone(tmp_path / job.identity(jobs.fingerprint(scp1))):
+        run(*words(tmp_path))
+    assert "1/2 LrcSSM, SCP1, seed 2345: another process is at it." in capsys.readouterr().err
+    assert [line["seed"] for line in read_lines(tmp_path)] == [3456]
 
 
 def test_tables_are_complete(capsys):
@@ -285,9 +327,9 @@ def test_tables_are_complete(capsys):
     assert set(MULTIVARIATE) >= {name for short, name in DATASETS.items() if short != "PPG"}
     for name, table in TABLES.items():
         if table.instead is not None:
-            assert cli.main(["reproduce", name]) == 0
+            run("reproduce", name)
             assert f"Ours: {table.instead}" in " ".join(capsys.readouterr().out.split())
-    assert cli.main(["reproduce"]) == 0
+    run("reproduce")
     listed = capsys.readouterr().out
     assert all(name in listed for name in TABLES)
 
@@ -300,9 +342,9 @@ def test_tables_are_complete(capsys):
         (["table1", "--datasets", "SCP3"], "--datasets got 'SCP3'; this table has Heart, SCP1"),
     ],
 )
-def test_mistakes(capsys, arguments, sentence):
-    assert cli.main(["reproduce", *arguments]) != 0
-    assert sentence in " ".join(capsys.readouterr().err.split())
+def test_mistakes(arguments, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        run("reproduce", *arguments)
 
 
 def test_durations():

@@ -1,62 +1,58 @@
 """The report on a store: from made-up results, against numbers that are worked out by hand or by scipy."""
 
 import dataclasses
-import hashlib
 import html
 import json
-import pathlib
 import re
 import shutil
 import subprocess
+import types
 
 import numpy as np
 import pytest
 from scipy import stats
+from wing import ROOT, run
 
-from lrcssm import cli
-from lrcssm.experiments import jobs, ranks, store, traces
-from lrcssm.training import Evaluation
+from lrcssm_paper import jobs, ranks, records, store, traces
 from lrcssm_paper.tables import TABLES
 
 SEEDS = (2345, 3456, 4567, 5678, 6789)
 FACTS = {"date": "2026-01-01T00:00", "versions": {"lrcssm": "0"}, "backend": "cpu", "processor": "none", "cores": 1}
 
 
-def put(folder, table, row, dataset, seed, test, solver="auto", steps=100, protocol: jobs.Protocol = "clean", **more):
+def made(table, row, dataset, seed, test, solver="auto", steps=100, protocol: jobs.Protocol = "clean", **more):
     job = jobs.make_job(TABLES[table], row, dataset, seed, protocol, {"steps": steps}, solver)
-    place = pathlib.Path(folder) / hashlib.sha256(repr(job).encode()).hexdigest()[:16]
-    place.mkdir(parents=True)
     result = {"test": test, "seconds": 9.0, "training_seconds": 8.0, "train_cases": 392, "environment": FACTS}
-    (place / "job.json").write_text(json.dumps(dataclasses.asdict(job)))
-    (place / "result.json").write_text(json.dumps(result | more))
-    return place
+    return records.Record(job, table, "data", result | more)
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
     """Four models on three data sets, one of them incomplete; iterations of one; one that failed."""
-    folder = tmp_path_factory.mktemp("store")
+    folder, found = tmp_path_factory.mktemp("store"), []
     for place, row in enumerate(("LRU", "S5", "S6", "LrcSSM")):
         for dataset in ("Heart", "SCP1", "Ethanol"):
             for seed in SEEDS if (row, dataset) != ("S6", "Heart") else SEEDS[:2]:
-                put(folder, "table1", row, dataset, seed, 0.5 + 0.1 * place)
+                found.append(made("table1", row, dataset, seed, 0.5 + 0.1 * place))
     during = [[50, [2.0, 3.0]], [100, [4.0, 5.0]]]
     kept = {"quantiles": [0, 10, 25, 50, 75, 90, 100], "before": [[1, 2, 3, 4, 5, 6, 7]] * 2}
     for seed in SEEDS[:2]:
-        put(
-            folder, "iterations", "LrcSSM", "SCP1", seed, 0.85, solver="deer", iterations=3.5, iterations_during=during,
+        found.append(made(
+            "iterations", "LrcSSM", "SCP1", seed, 0.85, solver="deer", iterations=3.5, iterations_during=during,
             iterations_by_layer=[3.0, 4.0], time_constants=kept | {"after": [[1, 2, 3, 4000, 5000, 6000, None]] * 2},
-        )  # fmt: skip
-    put(folder, "table1", "LrcSSM", "SCP1", 2345, 0.84, protocol="published", train_cases=300)
-    failed = put(folder, "table1", "LrcSSM", "Motor", 2345, 0.0)
-    (failed / "result.json").unlink()
-    (failed / "failure.json").write_text(json.dumps({"error": "the loss is <nan>"}))
+        ))  # fmt: skip
+    found.append(made("table1", "LrcSSM", "SCP1", 2345, 0.84, protocol="published", train_cases=300))
+    records.add_results(folder, found)
+    failed = made("table1", "LrcSSM", "Motor", 2345, 0.0)
+    (folder / failed.identity).mkdir()
+    (folder / failed.identity / "job.json").write_text(json.dumps(dataclasses.asdict(failed.job)))
+    (folder / failed.identity / "failure.json").write_text(json.dumps({"error": "the loss is <nan>"}))
     return folder
 
 
 def test_lines(filled):
-    found = store.lines_of(TABLES["table1"], ["LrcSSM", "S6", "Transformer"], ["Heart", "SCP1", "Motor"], SEEDS, None,
-                           store.read_store(filled))  # fmt: skip
+    cells = [(row, dataset) for row in ("LrcSSM", "S6", "Transformer") for dataset in ("Heart", "SCP1", "Motor")]
+    found = store.lines_of(TABLES["table1"], cells, SEEDS, None, records.read_store(filled))
     lines = {(line.model, line.dataset, line.protocol, line.solver): line for line in found}
     clean = lines["LrcSSM", "SCP1", "clean", "auto"]
     assert clean.ours == pytest.approx((80.0, 0.0)) and clean.complete and (clean.steps, clean.whole) == (100, 294000)
@@ -67,7 +63,7 @@ def test_lines(filled):
     assert lines["LrcSSM", "Motor", "clean", "auto"].remarks[0] == "failed: the loss is <nan>"
     assert len(lines["S6", "Heart", "clean", "auto"].results) == 2
     assert lines["Transformer", "Heart", "clean", ""].remarks == ("no configuration is published",)
-    fewer = store.lines_of(TABLES["table1"], ["LrcSSM"], ["SCP1"], SEEDS, 7, store.read_store(filled))
+    fewer = store.lines_of(TABLES["table1"], [("LrcSSM", "SCP1")], SEEDS, 7, records.read_store(filled))
     assert [line.results for line in fewer] == [()]
 
 
@@ -75,7 +71,7 @@ def test_lines(filled):
 def report(filled):
     """The page and the text on all tables."""
     for name in ("report.html", "report.md"):
-        assert cli.main(["reproduce", "--report", str(filled / name), "--store", str(filled)]) == 0
+        run("reproduce", "--report", str(filled / name), "--store", str(filled))
     return filled / "report.html"
 
 
@@ -101,9 +97,9 @@ def test_markdown(report):
     assert "<svg" not in text and "S6" in text and "| S6 | Heart | clean |" in text
 
 
-def test_one_table(filled, tmp_path, capsys):
+def test_one_table(filled, tmp_path):
     path = tmp_path / "one.md"
-    assert cli.main(["reproduce", "stc", "--report", str(path), "--store", str(filled)]) == 0
+    run("reproduce", "stc", "--report", str(path), "--store", str(filled))
     text = path.read_text()
     assert "None of it has been run; lrcssm reproduce stc --plan" in text and TABLES["table1"].title not in text
     assert "a sequential sweep has none" in text and "earlier versions did not write them down" in text
@@ -112,8 +108,8 @@ def test_one_table(filled, tmp_path, capsys):
         (["--report", "page.html", "--store", str(tmp_path / "none")], "which is not a folder"),
         (["table1", "--models", "S7", "--report", "page.html", "--store", str(filled)], "--models got 'S7'"),
     ):
-        assert cli.main(["reproduce", *words]) == 2
-        assert sentence in capsys.readouterr().err
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            run("reproduce", *words)
 
 
 @pytest.mark.slow
@@ -168,16 +164,29 @@ def test_ranks():
 
 
 def test_traces():
-    looks = [Evaluation(step, 0.0, {}, 0.0, 2.0, (1.0, 3.0)) for step in range(1, 201)]
-    found = traces.iterations([Evaluation(0, 0.0, {}, 0.0, 2.0), *looks])
+    look = lambda step, iterations, layers=(): types.SimpleNamespace(
+        step=step, iterations=iterations, iterations_by_layer=layers
+    )
+    found = traces.iterations([look(0, 2.0), *(look(step, 2.0, (1.0, 3.0)) for step in range(1, 201))])
     assert found["iterations"] == 2.0 and found["iterations_by_layer"] == [1.0, 3.0]
-    assert len(found["iterations_during"]) == traces.LOOKS and found["iterations_during"][-1] == [200, [1.0, 3.0]]
-    assert traces.iterations([Evaluation(1, 0.0, {}, 0.0, 0.0, (0.0,))])["iterations_during"] == []
-    assert traces.iterations([Evaluation(1, 0.0, {}, 0.0, 0.0)]) == {
-        "iterations": 0.0, "iterations_by_layer": [], "iterations_during": [],
-    }  # fmt: skip
+    assert len(found["iterations_during"]) == traces.EVALUATIONS and found["iterations_during"][-1] == [200, [1.0, 3.0]]
+    assert traces.iterations([look(1, 0.0, (0.0,))])["iterations_during"] == []
+    assert traces.iterations([look(1, 0.0)]) == {"iterations": 0.0, "iterations_by_layer": [], "iterations_during": []}
     quantiles = traces._quantiles(np.array([np.inf, *range(1, 10)]))
     assert quantiles == [1.0, 1.0, 3.0, 5.0, 8.0, 9.0, None]
-    old = {"step": 1, "loss": 0.0, "scores": {}, "seconds": 0.0, "iterations": 2.0}
-    assert Evaluation.from_dict(old).iterations_by_layer == ()
-    assert Evaluation.from_dict(looks[0].to_dict()) == looks[0]
+
+
+def test_the_page_of_results_is_up_to_date(tmp_path):
+    """`lrcssm reproduce --report docs/results.md --store results/reproduce` writes it."""
+    run("reproduce", "--report", tmp_path / "results.md", "--store", ROOT / "results" / "reproduce")
+    assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text()
+
+
+def test_results_are_as_they_are_written():
+    """In their order, each run once, with complete configurations."""
+    path = ROOT / "results" / "reproduce"
+    found = records.read_results(path)
+    assert [one.to_line() for one in sorted(found, key=records._order)] == (
+        path / "results.jsonl"
+    ).read_text().splitlines()
+    assert len({one.identity for one in found}) == len(found)

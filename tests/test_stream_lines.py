@@ -1,4 +1,4 @@
-"""`lrcssm predict --stream`: lines in, lines out, and what is said about lines that are none."""
+"""`lrcssm predict --stream`: lines in, lines out, and errors of single lines."""
 
 import io
 import json
@@ -16,13 +16,15 @@ from cases import distance, normal
 
 import lrcssm
 from lrcssm import cli
-from lrcssm.runs import stream
+from lrcssm.deploy import lines
+from lrcssm.training import Trained
 
+CLASSES = np.array(["calm", "storm"])
 INPUTS = np.asarray(normal(np.random.default_rng(0), (4, 3), jnp.float64))
 call = eqx.filter_jit(lambda model, inputs, dt=None: model(inputs, dt=dt, throw=False)[0])
 
 
-def make(path, metadata, **changes):
+def make(path, facts, **changes):
     config = {
         "input_dim": 3,
         "output_dim": 2,
@@ -33,17 +35,17 @@ def make(path, metadata, **changes):
         "mixer": "none",
     }
     model = lrcssm.SequenceModel(lrcssm.ModelConfig(**(config | changes)), jax.random.key(0))
-    lrcssm.save(path, model, metadata=metadata)
+    Trained(model, **facts).save(path)
     return model
 
 
 @pytest.fixture
 def ask(monkeypatch, capsys):
-    """A function that gives the answers to some lines, and what was said about them."""
+    """A function that gives the predictions for some lines, and the errors."""
 
-    def run(path, *lines):
+    def run(path, *lines, code=0):
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(line + "\n" for line in lines)))
-        assert cli.main(["predict", str(path), "--stream"]) == 0
+        assert cli.main(["predict", str(path), "--stream"]) == code
         out, err = capsys.readouterr()
         return [json.loads(line) for line in out.splitlines()], err.splitlines()
 
@@ -57,7 +59,7 @@ def csv(sample):
 def test_lines(tmp_path, ask):
     """Three streams through each other, as CSV and JSON, with mistakes between them."""
     path = tmp_path / "model.lrcssm"
-    model = make(path, {"classes": ["calm", "storm"], "channel_names": ["v", "u", "w"]})
+    model = make(path, {"classes": CLASSES, "channels": ("v", "u", "w")})
     more = lambda **said: json.dumps(said)
     answers, said = ask(
         path,
@@ -90,7 +92,15 @@ def test_lines(tmp_path, ask):
         assert abs(answers[i]["p(storm)"] - shares[1]) < 1e-6
         assert answers[i]["prediction"] == ("calm", "storm")[int(row.argmax())]
     assert [line.split(": ")[1] for line in said] == [f"line {n}" for n in (5, 7, 8, 10, 11, 12, 13)]
-    texts = ("2 values; the model takes 3", "'v' is no", "no JSON", "missing", "'x' is no", "above 0", "no 'value'")
+    texts = (
+        "has 2 values; give 3",
+        "'v' is not",
+        "not valid JSON",
+        "missing",
+        "'x' is not",
+        "above 0",
+        "'value' is not",
+    )
     for line, text in zip(said, texts, strict=True):
         assert text in line and line.startswith("lrcssm: line ")
 
@@ -98,7 +108,7 @@ def test_lines(tmp_path, ask):
 def test_names_and_times(tmp_path, ask, capsys, monkeypatch):
     """Names that the model does not know end it; a model that knows times wants them."""
     path = tmp_path / "model.lrcssm"
-    model = make(path, {"unit": 2.0, "channel_names": ["u", "v", "w"]}, task="regress", output_dim=1)
+    model = make(path, {"unit": 2.0, "channels": ("u", "v", "w")}, task="regress", output_dim=1)
     more = lambda **said: json.dumps(said)
     answers, said = ask(
         path, "1;2;3", csv(INPUTS[0]), csv(INPUTS[1]), more(values=INPUTS[1].tolist(), dt=3.0),
@@ -106,7 +116,7 @@ def test_names_and_times(tmp_path, ask, capsys, monkeypatch):
     )  # fmt: skip
     want = call(model, jnp.asarray(INPUTS[:2]), jnp.array([1.0, 1.5]))
     assert [line["step"] for line in answers] == [1, 2] and distance(answers[1]["prediction"], want[0]) < 1e-10
-    texts = ("1 values", "trained with times", "named u, x, w; the model takes u, v, w", "no list of values")
+    texts = ("1 values", "trained with times", "named u, x, w; give u, v, w", "no list of values")
     for line, text in zip(said, texts, strict=True):
         assert text in line
     monkeypatch.setattr(sys, "stdin", io.StringIO("u,v,x\n1,2,3\n"))
@@ -116,7 +126,7 @@ def test_names_and_times(tmp_path, ask, capsys, monkeypatch):
 
 def test_numbers_and_missing_values(tmp_path, ask):
     path = tmp_path / "model.lrcssm"
-    model = make(path, {"classes": None, "missing": "mask"}, task="regress", output_dim=1)
+    model = make(path, {"missing": "mask"}, task="regress", output_dim=1)
     answers, said = ask(path, ",,", csv(INPUTS[0]), "1,,2", csv(INPUTS[1]))
     want = call(model, jnp.asarray(INPUTS[:2]), jnp.array([2.0, 2.0]))
     assert not said and [line["step"] for line in answers] == [0, 1, 1, 2]
@@ -124,17 +134,53 @@ def test_numbers_and_missing_values(tmp_path, ask):
     assert answers[2] == answers[1] | {"skipped": True}
     assert distance(answers[3]["prediction"], want[0]) < 1e-10
 
-    make(path, {"classes": None, "missing": "fill"}, task="regress", output_dim=2, patch=2, differences=True)
+    make(path, {"missing": "fill"}, task="regress", output_dim=2, patch=2, differences=True)
     answers, said = ask(path, "1,?,3", "1,2,3", "1,,3", ",,")
     assert answers[0] == {"step": 1, "prediction": None} and set(answers[1]) == {"step", "prediction_0", "prediction_1"}
-    assert "none came before" in said[0] and "can skip no sample" in said[1]
+    assert "no earlier one" in said[0] and "cannot skip a sample" in said[1]
+
+
+def test_per_step(tmp_path, ask):
+    """Each sample is answered with the prediction of its own step, before and after a restart."""
+    path = tmp_path / "model.lrcssm"
+    model = make(path, {"classes": CLASSES}, task="per-step", differences=True)
+    logits = np.asarray(call(model, jnp.asarray(INPUTS)))
+    shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    answers, said = ask(path, *map(csv, INPUTS), '{"reset": true}', *map(csv, INPUTS[:2]))
+    assert not said and [line["step"] for line in answers] == [1, 2, 3, 4, 1, 2]
+    for line, wanted in zip(answers, [*shares, *shares[:2]], strict=True):
+        assert abs(line["p(storm)"] - wanted[1]) < 1e-6 and line["prediction"] == CLASSES[wanted.argmax()]
+    assert len({line["p(storm)"] for line in answers}) == 4
+
+
+def test_all_lines_refused(tmp_path, ask):
+    """No prediction at all is a failure; a single good line is none, nor is an empty input."""
+    path = tmp_path / "model.lrcssm"
+    make(path, {"classes": CLASSES})
+    answers, said = ask(path, "1,2", "a,2,3", code=2)
+    assert not answers and len(said) == 3 and said[-1] == "lrcssm: All 2 lines were refused; see above."
+    answers, said = ask(path, "1,2", csv(INPUTS[0]))
+    assert len(answers) == 1 and len(said) == 1
+    assert ask(path) == ([], [])
+
+
+def test_outputs_that_are_not_finite_are_refused(tmp_path, ask, defaults):
+    """Values that single precision holds, but whose products it does not."""
+    path = tmp_path / "model.lrcssm"
+    make(path, {}, task="regress", output_dim=1, cell="LRU", layout="bare")
+    answers, said = ask(
+        path, "1,2,3", "3e38,-3e38,3e38", "1,2,3", "1e39,2,3", '{"stream": "other", "values": [1, 2, 3]}'
+    )
+    assert [(line.get("stream"), line["step"]) for line in answers] == [(None, 1), ("other", 1)]
+    assert "line 2: the output is not finite" in said[0] and "line 3: the output is not finite" in said[1]
+    assert "line 4: " in said[2] and "not finite" in said[2] and len(said) == 3
 
 
 def test_mistakes(tmp_path, capsys):
     path = tmp_path / "model.lrcssm"
     make(path, {}, bidirectional=True)
     for words, text in [
-        (["--stream"], "is bidirectional, so it cannot answer sample by sample; train one with --bidirectional no"),
+        (["--stream"], "is bidirectional, so it cannot predict sample by sample; train one with --bidirectional no"),
         (["data.csv", "--stream"], "give neither SOURCE nor --out"),
         ([], "nothing to predict"),
     ]:
@@ -147,7 +193,7 @@ def test_mistakes(tmp_path, capsys):
 def test_answers_come_at_once_and_the_end_is_quiet(tmp_path):
     path = tmp_path / "model.lrcssm"
     with jax.enable_x64(False):
-        make(path, {"classes": ["calm", "storm"]})
+        make(path, {"classes": CLASSES})
     command = [sys.executable, "-m", "lrcssm", "predict", str(path), "--stream"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes, env=os.environ) as run:
@@ -178,13 +224,13 @@ def test_benchmark(capsys):
 @pytest.mark.parametrize(
     "line, says",
     [
-        ('{"values": [1, 2, ' + "9" * 5000 + "]}", "this is no JSON"),
+        ('{"values": [1, 2, ' + "9" * 5000 + "]}", "not valid JSON"),
         ('{"values": [1, 2, 3], "dt": ' + "9" * 400 + "}", "give a number"),
         ('{"values": [1, 2, 3], "dt": true}', "give a number"),
-        ('{"values": [1, 2, ' + "9" * 400 + "]}", "is no finite number"),
+        ('{"values": [1, 2, ' + "9" * 400 + "]}", "is not a finite number"),
     ],
     ids=range(4),
 )
 def test_numbers_of_too_many_digits(line, says):
-    with pytest.raises(stream.LineError, match=says):
-        stream.parse(line, 3)
+    with pytest.raises(lines.LineError, match=says):
+        lines.parse(line, 3)

@@ -1,50 +1,43 @@
-"""The paper's experiments: its tables as data, and the runs that give our side of them.
-
-What the command can be asked is here and imports nothing heavy, so that the command line can show it at once.
-"""
+"""Options of `lrcssm reproduce`. Nothing heavy is imported here, so that its help appears at once."""
 
 import dataclasses
 from typing import Annotated, Literal
 
-import tyro
-
-from lrcssm.cli.options import DataDir, Int, SolverName
+from lrcssm.cli.parser import Arg
 from lrcssm.errors import InvalidValue
 
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Run what a table of the paper needs, as far as it has not been run, and print it with the published numbers."""
+    """Run what a table of the paper still needs, and print it beside the published numbers."""
 
-    table: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TABLE]")] = None
-    """table1, nonlinear, stc, dense, dependence, complex, equal, ppg, runtimes, iterations, grid or complexity; a list of them if
-    not given."""
+    table: Annotated[str | None, Arg("TABLE", positional=True)] = None
+    """table1, nonlinear, stc, dense, dependence, complex, equal, ppg, runtimes, iterations, grid or complexity; without it the
+    tables are listed."""
     datasets: tuple[str, ...] = ("all",)
     """Heart, SCP1, SCP2, Ethanol, Motor, Worms, or all."""
     models: tuple[str, ...] = ("all",)
     """Rows of the table, or all."""
     seeds: tuple[int, ...] = (2345, 3456, 4567, 5678, 6789)
-    """Of the splits; these are the paper's."""
+    """Seeds of the splits; the default are the paper's."""
     protocol: Literal["clean", "published"] = "clean"
-    """Full test sets, all channels and weights that differ with the seed; or what the paper's code does."""
-    steps: Int = None
-    """Steps of the optimiser for all models alike, where those of the published configurations are too many."""
-    solver: SolverName = "auto"
-    """How the recurrences are solved while training; auto is deer for the table of iterations."""
-    store: Annotated[str, tyro.conf.arg(metavar="DIR")] = "runs/reproduce"
-    """Where results are kept; what is there is not run again, what was interrupted is gone on with. Several processes may
-    share it."""
+    """clean: full test sets, all channels, and weights that differ with the seed; published: as the paper's code does it."""
+    steps: Annotated[int | None, Arg("INT")] = None
+    """Training steps for all models alike, where those of the published configurations are too many."""
+    solver: Literal["auto", "sequential", "deer", "elk"] = "auto"
+    """Solver of the recurrences while training; auto is deer for the table of iterations."""
+    store: Annotated[str, Arg("DIR")] = "runs/reproduce"
+    """Folder of the results. Finished runs are not repeated, interrupted ones are resumed, and several processes may share it."""
     plan: bool = False
     """Only print the runs and an estimate of their time."""
     show: bool = False
     """Only print the table with the results that are there."""
-    report: Annotated[str | None, tyro.conf.arg(metavar="FILE.html|FILE.md")] = None
-    """Only write a report on the table, or on all of them, from the results that are there: a page with pictures, or Markdown.
-    Every number of steps, solver and protocol is in it; --steps, --models, --datasets and --seeds choose."""
+    report: Annotated[str | None, Arg("FILE.html|FILE.md")] = None
+    """Only write a report on the table, or on all of them, from the results that are there: a page with pictures, or Markdown."""
     json: bool = False
     """Print JSON."""
-    data_dir: DataDir = None
-    """Where data sets are; the variable LRCSSM_DATA or the cache if not given."""
+    data_dir: Annotated[str | None, Arg("DIR")] = None
+    """Folder of the data sets; by default the variable LRCSSM_DATA, or the cache."""
 
     def __post_init__(self):
         for name in ("datasets", "models", "seeds"):

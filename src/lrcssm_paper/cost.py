@@ -1,10 +1,9 @@
-"""How long a run will take, before it is started.
+"""Estimates of the time of a run.
 
-The time of a training step goes to matrix products and to passes over the numbers between them, and the sizes say how
-many there are of both. For LrcSSM that gives what `lrcssm benchmark train` measures on a machine with two cores to within 20 %;
-dense, complex and LSTM cells and Newton's method have factors from runs on SelfRegulationSCP1; for the other architectures the same rule is a guess
-that was not compared with measurements. A run's looks at the validation data
-and other programs on the machine come on top.
+A training step takes time for matrix products and for passes over the numbers between them; the sizes tell how many there are
+of both. For LrcSSM this agrees with `lrcssm benchmark train` on a machine with two cores to within 20 %; dense, complex and LSTM
+cells and Newton's method have factors from runs on SelfRegulationSCP1; for the other architectures the rule is a guess that was
+not compared with measurements. Evaluations on the validation data, and other programs on the machine, come on top.
 """
 
 from typing import Any
@@ -24,7 +23,7 @@ SYNAPSE = 9e-9
 
 
 def seconds_per_step(model: dict[str, Any], length: int, batch: int, solver: str = "auto") -> float:
-    """An estimate for one training step of a model's configuration. On a CPU the solver `"auto"` is a sequential sweep."""
+    """Estimate one training step of a model's configuration; the solver `"auto"` is a sequential sweep, as on a CPU."""
     width, state, depth, cell = model["hidden_dim"], model["state_dim"], model["num_blocks"], model["cell"]
     options = model["cell_options"]
     if cell in ("NCDE", "NRDE", "LogNCDE"):
@@ -53,14 +52,14 @@ def seconds_per_step(model: dict[str, Any], length: int, batch: int, solver: str
 def _controlled(model: dict[str, Any], options: dict[str, Any], length: int) -> int:
     """Operations for one sequence: two evaluations of the vector field in each of the solver's steps, forward and back; with
     brackets one more derivative for each channel."""
-    width, channels = options.get("vf_width", 64), model["input_dim"] + int(model["time"])
-    field = options.get("vf_depth", 3) * width**2 + width * model["state"] * channels
-    brackets = channels if model["cell"] == "LogNCDE" and options.get("num_blocks", 2) == 2 else 1
+    width, channels = options.get("vf_width", 64), model["input_dim"] + int(model["include_time"])
+    field = options.get("vf_depth", 3) * width**2 + width * model["state_dim"] * channels
+    brackets = channels if model["cell"] == "LogNCDE" and options.get("depth", 2) == 2 else 1
     return 6 * 2 * 2 * max(500, 1 + length // options.get("step", 1)) * field * brackets
 
 
 def seconds(job: Job) -> float:
-    """An estimate for a whole run, without its looks at the validation data and compilation."""
+    """Estimate a whole run, without evaluations and compilation."""
     if job.model is None:
         return 60.0
     length = SIZES[job.dataset].length
@@ -68,7 +67,7 @@ def seconds(job: Job) -> float:
 
 
 def in_words(seconds: float) -> str:
-    """A duration as people say it."""
+    """A duration in words, with two digits."""
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"

@@ -1,7 +1,6 @@
-"""How a report looks: as a page with pictures, or as Markdown."""
+"""Renderers of a report: a page with pictures, or Markdown. `report` describes the content once for both."""
 
 import dataclasses
-import datetime
 import html
 from collections.abc import Callable, Sequence
 
@@ -11,7 +10,7 @@ from lrcssm.report.page import head, page
 from lrcssm.report.plots import svg
 
 Cell = str | tuple[str, ...]
-"""What stands in a table's cell: a line, or several."""
+"""Content of a table's cell: a line, or the published number and ours."""
 
 
 @dataclasses.dataclass
@@ -20,11 +19,11 @@ class Part:
 
     **Attributes:**
 
-    - `title`, `level`: of its heading; 2 for a table, 3 for what belongs to it.
+    - `title`, `level`: of its heading; 2 for a table, 3 for a part of it.
     - `text`: paragraphs.
     - `heads`, `rows`: of a table; columns whose head ends in `<` are flush left.
-    - `picture`: makes what only a page shows.
-    - `drawn`: whether the picture says all that the table does, which a page then folds.
+    - `picture`: draws a picture, which only a page shows.
+    - `drawn`: the picture shows all that the table does, so that a page folds the table.
     - `notes`: numbered, as the table refers to them.
     """
 
@@ -53,10 +52,9 @@ details summary { margin-top: .3rem; font-size: 13px; color: #555; }
 """
 
 
-def as_page(parts: Sequence[Part], cards: Sequence[tuple[str, str]]) -> str:
-    """The report as one page that needs nothing else."""
-    today = datetime.date.today().isoformat()
-    return page(_TITLE, [head(_TITLE, f"{today}. {_PROTOCOLS}", cards), *map(_html, parts)], _STYLE)
+def as_page(parts: Sequence[Part], cards: Sequence[tuple[str, str]], day: str) -> str:
+    """Render the report as a self-contained page; `day` is the day of its newest result."""
+    return page(_TITLE, [head(_TITLE, f"{day}. {_PROTOCOLS}", cards), *map(_html, parts)], _STYLE)
 
 
 def _html(part: Part) -> str:
@@ -88,10 +86,10 @@ def _html_cell(cell: Cell) -> str:
     return f'<span class="p">{html.escape(cell[0])}</span><br><b>{html.escape(cell[1])}</b>'
 
 
-def as_markdown(parts: Sequence[Part], cards: Sequence[tuple[str, str]]) -> str:
-    """The report as text: without pictures, but with their numbers where these are not in a table already."""
-    today = datetime.date.today().isoformat()
-    blocks = [f"# {_TITLE}", f"{today}: " + ", ".join(f"{value} {label}" for value, label in cards) + ".", _PROTOCOLS]
+def as_markdown(parts: Sequence[Part], cards: Sequence[tuple[str, str]], day: str) -> str:
+    """Render the report as Markdown: tables of numbers in place of the pictures."""
+    summary = f"{day}: " + ", ".join(f"{value} {label}" for value, label in cards) + "."
+    blocks = [f"# {_TITLE}", f"{summary} Written by `lrcssm reproduce --report`.", _PROTOCOLS]
     for part in parts:
         if part.picture is not None and not part.rows:
             continue

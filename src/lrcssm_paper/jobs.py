@@ -1,45 +1,36 @@
-"""One training run of a table: what it is, under which name its result is kept, and how it is run.
+"""One training run of a table: its configuration, its identity and its execution.
 
-Two protocols. `clean`: full test sets, all channels, a seed varies the split and the model. `published`: for the models
-that the paper trained with its own code, what that code does: the first channel of Ethanol and Motor is left out, so are
-the validation and test cases of the last incomplete batch, and all seeds begin from the same weights.
+Two protocols. `clean`: full test sets, all channels, and a seed for the split and the model. `published`: for the models
+that the paper trained with its own code, the quirks of that code: the first channel of Ethanol and Motor is dropped, so are
+the validation and test cases of the last incomplete batch, and all seeds start from the same weights.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
+import lrcssm
 from lrcssm.data import Cases, Dataset
 from lrcssm.engine import Solver
 from lrcssm.errors import InvalidValue, MissingExtra
-from lrcssm.files import save
-from lrcssm.models import ARCHITECTURES, ModelConfig, SequenceModel
-from lrcssm.models.automatic import default_fields
-from lrcssm.training import TrainingConfig, evaluate, fit
+from lrcssm.models import ARCHITECTURES, ModelConfig
+from lrcssm.models.time import options_of
+from lrcssm.training import Trained, TrainingConfig, evaluate, first_model, fit
 from lrcssm.training.folder import Folder
 
 from . import traces
 from .published import DATASETS, SIZES, configured, published
 from .splits import paper_parts
-from .tables import ABLATION, EQUAL, MINIROCKET, OURS, Row, Table
+from .tables import ABLATION, BLOCK, EQUAL, MINIROCKET, OURS, Row, Table
 
 Protocol = Literal["clean", "published"]
 LACKS_A_CHANNEL = ("Ethanol", "Motor")
-FIRST_FIELDS = {
-    "input_dim", "output_dim", "task", "cell", "cell_options", "hidden_dim", "state_dim", "num_blocks", "encoder", "patch",
-    "signature", "differences", "time", "standardise", "layout", "norm", "final_norm", "mixer", "activation",
-    "dropout", "bidirectional", "pool", "steps", "batch", "learning_rate", "schedule", "warmup", "weight_decay",
-    "clip", "ema", "label_smoothing", "class_weights", "monitor", "check_every", "patience", "seed",
-}  # fmt: skip
-"""The fields of `ModelConfig` and `TrainingConfig` that the names of all results are made of."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,23 +46,23 @@ class Job:
     training: dict[str, Any]
     solver: str
 
-    def identity(self, data: Dataset) -> str:
-        """A name for the result: the same for the same model, training, protocol, seed and data, whatever the table."""
-        model = None if self.model is None else _lasting(self.model, ModelConfig)
-        training = _lasting(self.training, TrainingConfig)
-        facts = [self.dataset, self.seed, self.quirks, model, training, self.solver, fingerprint(data)]
-        text = json.dumps(facts, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def identity(self, data: str) -> str:
+        """A hash of everything that decides on the result, the same in all tables.
 
+        **Arguments:**
 
-def _lasting(fields: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Without what configurations have got since the first results, where it is at its default: these keep their names."""
-    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
-    return {name: value for name, value in fields.items() if name in FIRST_FIELDS or value != defaults[name]}
+        - `data`: the `fingerprint` of the data set.
+        """
+        facts = [self.dataset, self.seed, self.quirks, self.model, self.training, self.solver, data]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    def name(self) -> str:
+        """Model, data set and seed in words."""
+        return f"{self.row}, {self.dataset}, seed {self.seed}"
 
 
 def why_not(table: Table, row: str, dataset: str) -> str | None:
-    """Why a row has no run for a data set, if it has none."""
+    """Reason for which a row has no run for a data set; `None` if it has one."""
     entry = table.rows[row]
     if entry.changes and dataset not in entry.published:
         return "not in the paper"
@@ -82,11 +73,16 @@ def why_not(table: Table, row: str, dataset: str) -> str | None:
 def make_job(
     table: Table, row: str, dataset: str, seed: int, protocol: Protocol, changes: dict[str, Any], solver: str
 ) -> Job:
-    """The run of a row for a data set; `ValueError` says why there is none.
+    """Make the run of a row for a data set.
 
     **Arguments:**
 
-    - `changes`: fields of `TrainingConfig` that the user wants otherwise, such as fewer `steps`.
+    - `table`, `row`, `dataset`, `seed`, `protocol`, `solver`: name the run.
+    - `changes`: fields of `TrainingConfig` that differ from the table's, such as fewer `steps`.
+
+    **Returns:**
+
+    The run; `InvalidValue` says why there is none.
     """
     entry = table.rows[row]
     if entry.architecture is None:
@@ -95,11 +91,10 @@ def make_job(
         return Job(row, dataset, seed, protocol, False, None, {}, "none")
     fields, training = _fields(table, entry, dataset)
     quirks = protocol == "published" and fields.get("layout") == "released"
-    model_seed = 0 if quirks else seed
     size = SIZES[dataset]
     channels = size.channels - (1 if quirks and dataset in LACKS_A_CHANNEL else 0)
     config = ModelConfig(input_dim=channels, output_dim=size.classes, **fields)
-    chosen: dict[str, Any] = training | changes | {"seed": model_seed}
+    chosen: dict[str, Any] = training | changes | {"seed": 0 if quirks else seed}
     return Job(
         row, dataset, seed, protocol, quirks, json.loads(config.to_json()),
         dataclasses.asdict(TrainingConfig(**chosen)), solver,
@@ -113,31 +108,33 @@ def _fields(table: Table, entry: Row, dataset: str) -> tuple[dict[str, Any], dic
     if table.sizes == "published":
         fields, training = published(entry.architecture, dataset)
         if entry.block == "ours":
-            sizes = {name: fields[name] for name in ("hidden_dim", "state_dim", "num_blocks", "time")}
+            sizes = {name: fields[name] for name in ("hidden_dim", "state_dim", "num_blocks", "include_time")}
             rates = {name: training[name] for name in ("learning_rate", "batch")}
-            return _ours(entry.architecture, dataset, patch=1) | sizes | {"bidirectional": False}, OURS | rates
+            return _ours(entry.architecture, dataset, patch=1) | sizes, OURS | rates
         if dataset == "PPG":
             fields = fields | {"task": "per-step", "pool": "mean"}
         return fields | entry.changes, training
     if table.sizes == "equal":
-        fields = _ours(entry.architecture, dataset, ARCHITECTURES[entry.architecture].get("patch", 8))
-        pool = fields["pool"] if fields["pool"] == "last" else "mean-max-std"
-        return fields | {"bidirectional": False, "pool": pool}, dict(EQUAL)
+        return _ours(entry.architecture, dataset, ARCHITECTURES[entry.architecture].get("patch", 8)), dict(EQUAL)
     fields, training = published("lrcssm", dataset)
-    cell = ARCHITECTURES[entry.architecture]
-    if cell["cell"] not in ("LRC", "STC"):
+    cell = ARCHITECTURES[entry.architecture]["cell"]
+    if cell not in ("LRC", "STC"):
         fields = fields | {"cell_options": {}}
-    return fields | ABLATION | cell | entry.changes, training | {"learning_rate": 1e-4}
+    return fields | ABLATION | {"cell": cell} | entry.changes, training | {"learning_rate": 1e-4}
 
 
 def _ours(architecture: str, dataset: str, patch: int) -> dict[str, Any]:
-    """The block of `lrcssm train`."""
-    fields = default_fields(ARCHITECTURES, architecture, SIZES[dataset].length, False, patch=patch)
-    return fields | {"differences": dataset == "Ethanol"}
+    """Our own block around the recurrence of an architecture, with time constants up to the length of the series."""
+    fields = BLOCK | ARCHITECTURES[architecture] | {"patch": patch, "bidirectional": False}
+    steps = -(-SIZES[dataset].length // patch)
+    spread = {"init": "spread", "max_time": float(steps)} if "max_time" in options_of(fields["cell"]) else {}
+    pool = fields["pool"] if fields["pool"] == "last" else BLOCK["pool"]
+    options = spread | fields.get("cell_options", {})
+    return fields | {"pool": pool, "cell_options": options, "differences": dataset == "Ethanol"}
 
 
 def fingerprint(data: Dataset) -> str:
-    """Of the values and targets of a data set."""
+    """A short checksum of the values and targets of a data set."""
     found = hashlib.sha256()
     for one in data.series:
         found.update(np.ascontiguousarray(one, np.float32).tobytes())
@@ -162,7 +159,7 @@ def cases_of(job: Job, data: Dataset) -> tuple[Cases, Cases, Cases]:
 
 
 def _at_their_steps(cases: Cases) -> Cases:
-    """Cases whose k targets are those of every (T/k)-th step, as targets of all T steps; the other steps have none."""
+    """Cases whose k targets belong to every (T/k)-th step, as targets of all T steps; the other steps have none."""
     targets, found = np.asarray(cases.targets), []
     for one, own in zip(cases.series, targets, strict=True):
         found.append(np.full(len(one), np.nan, np.float32))
@@ -172,7 +169,7 @@ def _at_their_steps(cases: Cases) -> Cases:
 
 
 def command(table: str, job: Job, steps: int | None) -> str:
-    """What gives this run alone; `steps` if they are not those of the table."""
+    """The command that gives this run alone; `steps` if they differ from the table's."""
     words = ["lrcssm", "reproduce", table, "--models", job.row, "--datasets", job.dataset, "--seeds", str(job.seed)]
     words += ["--protocol", job.protocol] if job.protocol != "clean" else []
     words += ["--steps", str(steps)] if steps is not None else []
@@ -189,44 +186,47 @@ def run_job(
     *,
     by: str | None = None,
 ) -> dict[str, Any]:
-    """Runs a job, or goes on with it where it was interrupted, and writes its result.
+    """Run a job, or resume it where it was interrupted.
 
     **Arguments:**
 
-    - `job`, `data`, `solver`: what to run.
-    - `folder`: where its files are.
+    - `job`, `data`, `solver`: the run.
+    - `folder`: holds its checkpoint while it runs, its model and history afterwards.
     - `tick`: called with the number of each step.
     - `by`: the command that gives this run, for the record.
+
+    **Returns:**
+
+    The result as JSON can hold it: scores, times, iterations, time constants and the machine.
     """
     from lrcssm.machine import environment
 
     folder.path.mkdir(parents=True, exist_ok=True)
-    folder.write_json("job.json", dataclasses.asdict(job))
     train, validation, test = cases_of(job, data)
     start = time.perf_counter()
     if job.model is None:
         found = minirocket(train, test, job.seed)
     else:
         config = ModelConfig.from_json(json.dumps(job.model))
-        model = SequenceModel(config, jax.random.key(job.training["seed"])).with_statistics(*train.statistics())
+        model = first_model(config, train, job.training["seed"])
         fitted = fit(
             model, train, validation, TrainingConfig(**job.training), solver=solver, tick=tick,
             checkpoint=folder.checkpoint, resume=True,
         )  # fmt: skip
-        save(folder.model, fitted.model)
+        classes = None if data.classes is None else np.array(data.classes)
+        lrcssm.save(folder.model, Trained(fitted.model, classes, provenance={"data": data.name, "command": by}))
         folder.write_history(fitted.history)
         last = fitted.history[-1]
+        score = evaluate(fitted.model, test)["mse" if job.dataset == "PPG" else "accuracy"]
         found = {
-            "validation": fitted.score, "test": evaluate(fitted.model, test)["mse" if job.dataset == "PPG" else "accuracy"],
-            "best_step": fitted.step, "steps": last.step, "training_seconds": last.seconds,
+            "test": score, "validation": fitted.score, "steps": last.step, "best_step": fitted.step,
+            "training_seconds": last.seconds,
         } | traces.iterations(fitted.history) | traces.memory(model, fitted.model, test)  # fmt: skip
-    result = found | {
+    folder.forget_checkpoint()
+    return found | {
         "train_cases": len(train), "test_cases": len(test), "seconds": time.perf_counter() - start,
         "command": by, "environment": environment(),
     }  # fmt: skip
-    folder.write_json("result.json", result)
-    folder.forget_checkpoint()
-    return result
 
 
 def minirocket(train: Cases, test: Cases, seed: int) -> dict[str, Any]:
@@ -242,22 +242,3 @@ def minirocket(train: Cases, test: Cases, seed: int) -> dict[str, Any]:
     model.fit(stacked(train), np.asarray(train.targets))
     found = model.predict(stacked(test))
     return {"test": float(np.mean(found == np.asarray(test.targets)))}
-
-
-@contextlib.contextmanager
-def alone(folder: Folder) -> Iterator[bool]:
-    """Whether no other process works in this folder; while this one does, no other will. The system forgets the claim of
-    a process that is killed."""
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield True
-        return
-    folder.path.mkdir(parents=True, exist_ok=True)
-    with open(folder.file("lock"), "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True

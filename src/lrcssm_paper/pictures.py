@@ -1,4 +1,4 @@
-"""The pictures of the report on the paper's tables."""
+"""Pictures of the paper's tables and of comparisons."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,13 +16,32 @@ COLOURS = (BLUE, RED, "#5a9a5a", "#b8860b", "#7a5ea8", "#4aa3a3", "#8c564b", "#5
 
 
 def critical_difference(found: Ranks) -> Figure:
-    """Average ranks on a line, the best on the left; bars join what does not differ."""
+    """Draw average ranks on a line, the best on the left; bars join models that do not differ."""
+    figure = Figure(figsize=(8, 0.62 * _rank_height(found)), layout="constrained")
+    draw_ranks(figure.subplots(), found)
+    return figure
+
+
+def _rank_height(found: Ranks) -> float:
+    return 1.6 + 0.16 * len(found.alike()) + 0.3 * -(-len(found.names) // 2)
+
+
+def against(axes: Axes, points: Sequence[tuple[float, float]], rival: str, ours: str) -> None:
+    """Draw accuracies of two models, a point for each data set; above the diagonal ours is better."""
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
+    axes.plot(*zip(*points, strict=True), "o", color=BLUE, markersize=4, alpha=0.8) if points else None
+    low = max(0.0, min((min(point) for point in points), default=0.0) - 0.05)
+    axes.set(xlabel=rival, ylabel=ours, xlim=(low, 1.01), ylim=(low, 1.01), aspect="equal")
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_ranks(axes: Axes, found: Ranks) -> None:
+    """Draw the diagram of critical differences."""
     count, bars = len(found.names), found.alike()
     left = -(-count // 2)
     room = 0.8 + 0.16 * len(bars)  # between the line of ranks and the first name
-    height = room + 0.3 * left + 0.8
-    figure = Figure(figsize=(8, 0.62 * height), layout="constrained")
-    axes = figure.subplots()
+    height = _rank_height(found)
     axes.set(xlim=(1 - 0.42 * (count - 1), count + 0.42 * (count - 1)), ylim=(-height + 0.6, 0.85))
     axes.axis("off")
     axes.plot([1, count], [0, 0], color="0.2", linewidth=1)
@@ -46,11 +65,10 @@ def critical_difference(found: Ranks) -> Figure:
         axes.plot([1, 1 + found.critical], [0.62, 0.62], color=RED, linewidth=2, solid_capstyle="butt")
         axes.annotate(f"critical difference {found.critical:.2f}", (1 + found.critical, 0.62), (6, 0),
                       textcoords="offset points", va="center", fontsize=8)  # fmt: skip
-    return figure
 
 
 def accuracy_against_cost(points: Mapping[str, Sequence[tuple[str, float, float]]], unit: str) -> Figure:
-    """For each data set the models by what a run takes and what it scores; `points` are (name, seconds, score)."""
+    """Draw the models of each data set by time and score of a run; `points` are (name, seconds, score)."""
     figure, grid = _panels(points, 2.9)
     for axes, own in zip(grid, points.values(), strict=False):
         seconds, scores = np.array([point[1] for point in own]), np.array([point[2] for point in own])
@@ -75,7 +93,7 @@ def accuracy_against_cost(points: Mapping[str, Sequence[tuple[str, float, float]
 
 
 def iterations(groups: Mapping[str, np.ndarray]) -> Figure:
-    """Newton iterations of each layer, on average while training, for each group of runs."""
+    """Draw the Newton iterations of each layer, on average while training, for each group of runs."""
     figure = Figure(figsize=(8, 0.8 + 0.42 * len(groups)), layout="constrained")
     axes = figure.subplots()
     for place, counts in enumerate(groups.values()):
@@ -90,7 +108,7 @@ def iterations(groups: Mapping[str, np.ndarray]) -> Figure:
 
 
 def iterations_during(groups: Mapping[str, Sequence[Any]]) -> Figure:
-    """The same over the steps of training; each run is a line for each layer."""
+    """Draw the iterations over the steps of training; each run has a line for each layer."""
     figure, grid = _panels(groups, 2.4)
     for axes, runs in zip(grid, groups.values(), strict=False):
         for run in runs:
@@ -104,7 +122,7 @@ def iterations_during(groups: Mapping[str, Sequence[Any]]) -> Figure:
 
 
 def time_constants(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """How many steps the units of each layer remember, before and after training: the median, half and four fifths of them."""
+    """Draw the time constants of each layer before and after training: the median, half and four fifths of the units."""
     figure, grid = _panels(groups, 2.6)
     for axes, found in zip(grid, groups.values(), strict=False):
         layers = len(found["after"])
@@ -123,7 +141,7 @@ def time_constants(groups: Mapping[str, Mapping[str, Any]]) -> Figure:
 
 
 def _panels(groups: Mapping[str, Any], height: float) -> tuple[Figure, list[Axes]]:
-    """An axes for each group, three beside each other."""
+    """Make an axes for each group, three in a row."""
     columns = min(3, max(2, len(groups)))
     rows = -(-len(groups) // columns)
     figure = Figure(figsize=(8, height * rows), layout="constrained")
@@ -138,7 +156,7 @@ def _panels(groups: Mapping[str, Any], height: float) -> tuple[Figure, list[Axes
 
 
 def _round_numbers(low: float, high: float, most: int = 4) -> list[float]:
-    """Round numbers between two on a logarithmic axis, as many as there is room for."""
+    """Round numbers between two limits of a logarithmic axis, at most `most`."""
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     found: list[float] = []
     for parts in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
@@ -150,7 +168,7 @@ def _round_numbers(low: float, high: float, most: int = 4) -> list[float]:
 
 
 def _apart(places: np.ndarray, least: float) -> np.ndarray:
-    """Places as near as can be to those given, and at least so far from each other."""
+    """Move places apart until neighbours have at least a given distance."""
     order, found = np.argsort(places, kind="stable"), places.astype(float).copy()
     for _ in range(200):
         gaps = np.diff(found[order])
@@ -165,7 +183,7 @@ def _apart(places: np.ndarray, least: float) -> np.ndarray:
 
 
 def _legend(figure: Figure, grid: Sequence[Axes]) -> None:
-    """One for all axes, above them."""
+    """Add one legend for all axes, above them."""
     known: dict[str, Any] = {}
     for axes in grid:
         handles, labels = axes.get_legend_handles_labels()

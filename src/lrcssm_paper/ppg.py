@@ -1,11 +1,11 @@
 """PPG-DaLiA: heart rates from a wrist, of fifteen people through two and a half hours of their day (Reiss et al. 2019, "Deep
 PPG: large-scale heart rate estimation with convolutional neural networks", Sensors 19).
 
-The archive holds a pickle for each person, `S1/S1.pkl` and so on. A pickle is a program, so it is not run as it is: whatever
-it may name is replaced by something here that only takes notes, and anything else is refused. Numbers are made from the notes.
+The archive holds a pickle for each person, `S1/S1.pkl` and so on. A pickle is a program, so it is not run as it is: the names of
+numpy are replaced by classes that only record their arguments, and all other names are refused. Arrays are made from the records.
 
-How it is prepared is that of Walker et al. (2024, log-neural controlled differential equations), on which the rows of the
-paper's table stand, but for the layout of each recording, which they drew without a seed.
+The preparation is that of Walker et al. (2024, log-neural controlled differential equations), from whom the rows of the paper's
+table come, but for the layout of each recording, which they drew without a seed.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from lrcssm.errors import InvalidValue
 from lrcssm.files import FileError
 
 REPEATS = {"ACC": 2, "BVP": 1, "EDA": 16, "TEMP": 16}
-"""How many steps of 1/64 s each value of a signal stands for."""
+"""Steps of 1/64 s for each value of a signal."""
 WIDTHS = {"ACC": 3, "BVP": 1, "EDA": 1, "TEMP": 1}
 CHANNELS = (
     "acceleration x",
@@ -36,12 +36,12 @@ CHANNELS = (
 STEPS = 128
 """Steps for each heart rate: one comes every 2 s."""
 LATE = 3
-"""Heart rates are of 8 s each: the first comes when three of 2 s would have."""
+"""Heart rates are means over 8 s, one every 2 s: the first comes three late."""
 LAYOUTS = tuple(itertools.permutations(range(3)))
 
 
 def ppg_dalia(folder: str | pathlib.Path, seed: int = 0, *, window: int = 390, stride: int = 39) -> Dataset:
-    """Reads the folder `PPG_FieldStudy` of the archive.
+    """Read the folder `PPG_FieldStudy` of the archive.
 
     The six channels are on a common grid of 64 steps a second. Acceleration, pulse, conductance, temperature and heart rate are
     scaled to [-1, 1] for each person, the three accelerations together. Each recording is cut into one piece for training (70
@@ -91,7 +91,7 @@ def read_folder(folder: pathlib.Path) -> Dataset | None:
 
 
 def find_people(folder: pathlib.Path) -> dict[int, pathlib.Path]:
-    """The pickles of a folder by the number of the person; none if it is not one of this data set."""
+    """Find the pickles of a folder by the number of the person; none in a folder of other data."""
     for place in (folder, folder / "PPG_FieldStudy"):
         found = {
             int(path.stem[1:]): path for path in place.glob("S*/S*.pkl")
@@ -103,7 +103,7 @@ def find_people(folder: pathlib.Path) -> dict[int, pathlib.Path]:
 
 
 def pieces(count: int, layout: int) -> list[tuple[int, int]]:
-    """Where the pieces for training, validation and test begin and end among `count` heart rates."""
+    """First and last positions of the pieces for training, validation and test among `count` heart rates."""
     sizes = [int(0.7 * count), int(0.15 * count)]
     sizes.append(count - sum(sizes))
     found, start = [(0, 0)] * 3, 0
@@ -134,7 +134,7 @@ def read_person(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(path: pathlib.Path, name: str, values: np.ndarray) -> np.ndarray:
-    """To [-1, 1]; what never changes to 0."""
+    """Scale to [-1, 1]; constants become 0."""
     found = values.astype(np.float64)
     if not np.isfinite(found).all():
         raise FileError(f"{path} has values of {name} that are not finite numbers.")
@@ -143,7 +143,7 @@ def _scaled(path: pathlib.Path, name: str, values: np.ndarray) -> np.ndarray:
 
 
 def read_notes(path: pathlib.Path) -> Any:
-    """What a pickle holds: containers, numbers and text, and notes in the place of arrays."""
+    """Content of a pickle: containers, numbers and text, with notes in place of arrays."""
     try:
         with path.open("rb") as file:
             _check_memory(path, file)
@@ -156,7 +156,7 @@ def read_notes(path: pathlib.Path) -> Any:
 
 
 def _check_memory(path: pathlib.Path, file: Any) -> None:
-    """Refuses a pickle that numbers what it remembers beyond the file's size: room is made for all numbers up to it."""
+    """Refuse a pickle with memo numbers beyond the file's size, for which the unpickler would allocate memory."""
     size = path.stat().st_size
     for operation, argument, _ in pickletools.genops(file):
         if operation.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > size:
@@ -164,7 +164,7 @@ def _check_memory(path: pathlib.Path, file: Any) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows the names that arrays of numpy are made with, and no others."""
+    """An unpickler that knows only the names that arrays of numpy are made with."""
 
     def __init__(self, path: pathlib.Path, file: Any):
         # Text of Python 2 is bytes, and so are the numbers of arrays.
@@ -187,7 +187,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Note:
-    """Keeps what it is given, and does nothing."""
+    """A record of arguments and state."""
 
     def __init__(self, *arguments: Any):
         self.arguments = arguments
@@ -198,19 +198,19 @@ class _Note:
 
 
 class _Array(_Note):
-    """In the place of an array: its state is (version, shape, type, whether columns come first, numbers)."""
+    """A note in place of an array: its state is (version, shape, type, columns first, numbers)."""
 
 
 class _Dtype(_Note):
-    """In the place of a type: its first argument is a letter and a size, its state (version, order of the bytes, ...)."""
+    """A note in place of a type: its first argument is a letter and a size, its state (version, order of the bytes, ...)."""
 
 
 class _Encoded(_Note):
-    """In the place of bytes that are written as text."""
+    """A note in place of bytes that are written as text."""
 
 
 def _array(note: Any) -> np.ndarray:
-    """The array that a note is about; `ValueError` if that is none of numbers."""
+    """Make the array of a note; `InvalidValue` if it is not one of numbers."""
     if not isinstance(note, _Array):
         raise InvalidValue("It is not an array.")
     _, shape, dtype, columns_first, data = note.state

@@ -22,13 +22,13 @@ DATASETS = {
     "Worms": "EigenWorms",
     "PPG": "PPG-DaLiA",
 }
-"""The data sets of the tables by the names that are used in this file."""
+"""Data sets of the archive by their names in the tables."""
 SIZES = {short: MULTIVARIATE[name] for short, name in DATASETS.items() if short != "PPG"} | {
     "PPG": Size(1232, 49920, 6, 1)
 }
-"""Their sizes; of PPG-DaLiA the windows, and one number for every 128th step in the place of classes."""
+"""Their sizes; of PPG-DaLiA those of the windows, with one number for every 128th step instead of classes."""
 TRAINING_CASES = {"Heart": 286, "SCP1": 392, "SCP2": 266, "Ethanol": 366, "Motor": 264, "Worms": 165}
-"""How many training cases the paper's splits have."""
+"""Numbers of training cases of the paper's splits."""
 
 
 class Published(NamedTuple):
@@ -38,7 +38,7 @@ class Published(NamedTuple):
     training: dict[str, Any]
 
 
-# Columns: learning rate, width, state, depth, whether time is a channel; then what is particular to the architecture.
+# Columns: learning rate, hidden_dim, state_dim, num_blocks, time as a channel; then options of the architecture.
 _RECURRENT: dict[str, dict[str, tuple[Any, ...]]] = {
     "lrcssm": {
         "Heart": (1e-3, 64, 64, 4, False), "SCP1": (1e-3, 64, 16, 2, False), "SCP2": (1e-3, 128, 64, 2, False),
@@ -72,7 +72,7 @@ _RECURRENT: dict[str, dict[str, tuple[Any, ...]]] = {
     },
 }  # fmt: skip
 
-# Learning rate, state, depth and width of the vector field, whether time is a channel; then depth and step of the
+# Learning rate, state_dim, depth and width of the vector field, time as a channel; then depth and step of the
 # log-signature, and the weight of the penalty.
 _CONTROLLED: dict[str, dict[str, tuple[Any, ...]]] = {
     "ncde": {
@@ -101,7 +101,7 @@ _ROUGH: dict[str, tuple[Any, ...]] = {
     "Motor": (1e-4, 60, 200, 3, 2, True, "local", 16), "Worms": (3e-4, 125, 10, 1, 2, False, "local", 10),
 }  # fmt: skip
 
-# What is constant in all of them: Adam at a constant rate, no averaging of weights, the best validation accuracy.
+# Common to all of them: Adam at a constant rate, no averaging of weights, the best validation accuracy.
 _PLAIN = {"schedule": "constant", "warmup": 0.0, "weight_decay": 0.0, "ema": 0.0, "label_smoothing": 0.0}
 _NO_CLIP = 1e9
 
@@ -122,7 +122,7 @@ def published(architecture: str, dataset: str) -> Published:
     """
     if architecture not in ARCHITECTURES:
         raise InvalidValue(f"There is no architecture {architecture!r}; give one of {', '.join(ARCHITECTURES)}.")
-    short = {name: key for key, name in DATASETS.items()}.get(dataset, dataset)
+    short = short_name(dataset)
     known = configured(architecture)
     if short not in known:
         have = f"those for {', '.join(DATASETS[name] for name in known)}" if known else "none at all"
@@ -138,6 +138,11 @@ def published(architecture: str, dataset: str) -> Published:
     )
 
 
+def short_name(dataset: str) -> str:
+    """Name of a data set in the tables, from that of the archive."""
+    return {name: key for key, name in DATASETS.items()}.get(dataset, dataset)
+
+
 def configured(architecture: str) -> tuple[str, ...]:
     """The data sets, as the tables name them, for which an architecture's configuration is published."""
     tables: Mapping[str, Mapping[str, Any]] = _RECURRENT | _CONTROLLED | {"rformer": _ROUGH}
@@ -146,7 +151,12 @@ def configured(architecture: str) -> tuple[str, ...]:
 
 def _recurrent(architecture: str, dataset: str) -> Published:
     rate, width, state, depth, time, *more = _RECURRENT[architecture][dataset]
-    fields = ARCHITECTURES[architecture] | {"hidden_dim": width, "state_dim": state, "num_blocks": depth, "time": time}
+    fields = ARCHITECTURES[architecture] | {
+        "hidden_dim": width,
+        "state_dim": state,
+        "num_blocks": depth,
+        "include_time": time,
+    }
     if architecture == "lrcssm":
         epoch = TRAINING_CASES[dataset] // 4
         patience = 100 if dataset == "Worms" else 1000
@@ -165,7 +175,7 @@ def _controlled(architecture: str, rate, state, vf_depth, vf_width, time, *more)
     names = {"ncde": (), "nrde": ("depth", "step"), "log-ncde": ("depth", "step", "lip2")}[architecture]
     options = {"vf_depth": vf_depth, "vf_width": vf_width} | dict(zip(names, more, strict=True))
     fields = ARCHITECTURES[architecture] | {
-        "state_dim": state, "time": time, "cell_options": options, "standardise": "none",
+        "state_dim": state, "include_time": time, "cell_options": options, "standardise": "none",
     }  # fmt: skip
     return Published(fields, _searched(rate, check_every=100))
 
@@ -181,6 +191,6 @@ def _rough(rate, epochs, windows, heads, level, univariate, view, embedding, cas
 
 
 def _searched(rate: float, check_every: int) -> dict[str, Any]:
-    """How Walker et al. and Rusch and Rus trained."""
+    """Training of Walker et al. and of Rusch and Rus."""
     training = {"steps": 100_000, "batch": 32, "clip": _NO_CLIP, "check_every": check_every, "patience": 11}
     return _PLAIN | training | {"learning_rate": rate}

@@ -1,5 +1,5 @@
-"""Which of several models is better over several data sets: average ranks, Friedman's test and Nemenyi's critical difference
-(Demšar 2006, "Statistical comparisons of classifiers over multiple data sets")."""
+"""Comparison of models over several data sets: average ranks, Friedman's test and Nemenyi's critical difference (Demšar 2006,
+"Statistical comparisons of classifiers over multiple data sets")."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ LEAST = 3
 
 
 class Ranks(NamedTuple):
-    """How models compare.
+    """Ranks of models.
 
     **Attributes:**
 
@@ -24,7 +24,7 @@ class Ranks(NamedTuple):
     - `datasets`: over which the ranks are averaged.
     - `left_out`: models that lack one of them.
     - `statistic`, `p`: of Friedman's test, that all models are alike.
-    - `critical`: what two average ranks must differ by at least at a level of 5 % (Nemenyi).
+    - `critical`: least difference of two average ranks that is significant at a level of 5 % (Nemenyi).
     """
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Ranks(NamedTuple):
     critical: float
 
     def alike(self) -> list[tuple[int, int]]:
-        """The longest stretches of models, from one position to another, whose ranks differ by less than is critical."""
+        """Longest stretches of models, as first and last position, whose ranks do not differ significantly."""
         found: list[tuple[int, int]] = []
         for first, low in enumerate(self.ranks):
             last = max(i for i, rank in enumerate(self.ranks) if rank - low <= self.critical)
@@ -46,7 +46,7 @@ class Ranks(NamedTuple):
 
 
 def compare(scores: Mapping[str, Mapping[str, float]], larger_is_better: bool = True) -> Ranks | None:
-    """Ranks models over the data sets that most of them have.
+    """Rank models over the data sets that most of them have.
 
     **Arguments:**
 
@@ -57,14 +57,7 @@ def compare(scores: Mapping[str, Mapping[str, float]], larger_is_better: bool = 
 
     The comparison, or `None` if too few models have enough data sets in common.
     """
-    sets = list(dict.fromkeys(name for own in scores.values() for name in own))
-    best: tuple[tuple[int, int], tuple[str, ...], list[str]] = ((0, 0), (), [])
-    for size in range(LEAST, len(sets) + 1):
-        for chosen in itertools.combinations(sets, size):
-            complete = [name for name, own in scores.items() if set(chosen) <= set(own)]
-            if len(complete) >= LEAST and (size * len(complete), size) > best[0]:
-                best = ((size * len(complete), size), chosen, complete)
-    _, chosen, complete = best
+    chosen, complete = _largest(scores)
     if not complete:
         return None
     values = np.array([[scores[name][one] for name in complete] for one in chosen])  # (data sets, models)
@@ -76,6 +69,21 @@ def compare(scores: Mapping[str, Mapping[str, float]], larger_is_better: bool = 
         tuple(complete[i] for i in order), tuple(float(average[i]) for i in order), tuple(chosen),
         tuple(name for name in scores if name not in complete), statistic, p, critical_difference(*each.shape),
     )  # fmt: skip
+
+
+def _largest(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[str]]:
+    """Data sets and models without gaps between them, as many as there are, by trying all subsets of the shorter side."""
+    sets = list(dict.fromkeys(name for own in scores.values() for name in own))
+    best: tuple[tuple[int, int], list[str], list[str]] = ((0, 0), [], [])
+    by_sets = len(sets) <= len(scores)
+    side = sets if by_sets else list(scores)
+    for size in range(LEAST, len(side) + 1):
+        for some in itertools.combinations(side, size):
+            chosen = list(some) if by_sets else [one for one in sets if all(one in scores[name] for name in some)]
+            complete = [name for name, own in scores.items() if all(one in own for one in chosen)]
+            if min(len(chosen), len(complete)) >= LEAST and (len(chosen) * len(complete), len(chosen)) > best[0]:
+                best = ((len(chosen) * len(complete), len(chosen)), chosen, complete)
+    return best[1], best[2]
 
 
 def friedman(ranks: np.ndarray) -> tuple[float, float]:
@@ -94,12 +102,13 @@ def critical_difference(count: int, models: int, level: float = 0.05) -> float:
 
 
 def sentences(found: Ranks | None, what: str) -> list[str]:
-    """What a comparison says, and how little that may be."""
+    """A comparison in words, with its limits."""
     if found is None:
         return [f"No {LEAST} models have {what} for the same {LEAST} data sets or more, so they are not ranked."]
     verdict = "so the ranks may be chance" if found.p > 0.05 else "so not all models are alike"
+    over = _listed(found.datasets) if len(found.datasets) <= FEW else f"{len(found.datasets)} data sets"
     text = [
-        f"{len(found.names)} models over {_listed(found.datasets)}. Friedman's test: χ² = {found.statistic:.1f}, "
+        f"{len(found.names)} models over {over}. Friedman's test: χ² = {found.statistic:.1f}, "
         f"p = {found.p:.2g}, {verdict}. Two average ranks differ at a level of 5 % if they are {found.critical:.2f} apart "
         "(Nemenyi); a bar joins those that are not."
     ]

@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 
 from lrcssm.errors import InvalidValue
-from lrcssm.training.folder import write_text
+from lrcssm.files import write_text
 
 from . import cost, pictures, ranks
 from .commands import Reproduce
 from .document import Cell, Part, as_markdown, as_page
-from .reproduce import asked, columns, difference, plus_minus
-from .store import Line, Stored, lines_of, read_store
+from .plan import cells
+from .records import Record, read_store
+from .reproduce import as_published, difference, plus_minus
+from .store import Line, lines_of
 from .tables import TABLES, Table
 
 
 def write(options: Reproduce) -> None:
-    """Writes the report that the options ask for."""
+    """Write the report that the options ask for."""
     path = pathlib.Path(str(options.report))
     if path.suffix not in (".html", ".md"):
         raise InvalidValue(f"--report got {str(path)!r}; give a file that ends in .html or .md.")
@@ -33,23 +35,29 @@ def write(options: Reproduce) -> None:
         lines += found
         parts += list(table_parts(name, TABLES[name], found))
     parts += [*iteration_parts(lines), *memory_parts(lines), *environment_parts(stored)]
-    write_text(path, as_page(parts, summary(stored)) if path.suffix == ".html" else as_markdown(parts, summary(stored)))
+    render = as_page if path.suffix == ".html" else as_markdown
+    write_text(path, render(parts, summary(stored), _newest(stored)))
 
 
-def _lines(options: Reproduce, name: str, stored: list[Stored]) -> list[Line]:
+def _lines(options: Reproduce, name: str, stored: list[Record]) -> list[Line]:
     table = TABLES[name]
     if table.instead is not None:
         return []
-    whole = options.table is None  # then a name need not be one of each table
-    models = asked(options.models, tuple(table.rows), "models", lenient=whole)
-    datasets = asked(options.datasets, columns(table), "datasets", lenient=whole)
-    found = lines_of(table, models, datasets, options.seeds, options.steps, stored)
+    # Of all tables, not each has a name that was given.
+    chosen = cells(options, table, lenient=options.table is None)
+    found = lines_of(table, chosen, options.seeds, options.steps, stored)
     # A sequential sweep has no iterations to count.
     return [line for line in found if name != "iterations" or not line.results or line.mean("iterations") is not None]
 
 
-def summary(stored: list[Stored]) -> list[tuple[str, str]]:
-    """The store in a few numbers."""
+def _newest(stored: list[Record]) -> str:
+    """Day of the newest result."""
+    dates = [one.result["environment"]["date"][:10] for one in stored if one.result is not None]
+    return max(dates, default="Nothing has been run")
+
+
+def summary(stored: list[Record]) -> list[tuple[str, str]]:
+    """Numbers that summarise a store, each with its label."""
     finished = [one for one in stored if one.result is not None]
     seconds = sum(one.result["seconds"] for one in finished if one.result is not None)
     cards = [(f"{len(finished)}", "finished runs"), (cost.in_words(seconds), "of training")]
@@ -65,12 +73,9 @@ def summary(stored: list[Stored]) -> list[tuple[str, str]]:
 def table_parts(name: str, table: Table, lines: list[Line]) -> Iterable[Part]:
     """A table of the paper: published and ours side by side, each way of running in detail, ranks and cost."""
     if table.instead is not None:
-        heads = ["<", *(f"{one}<" for one in columns(table))]
-        rows = [
-            [row, *(str(entry.published.get(one, "–")) for one in columns(table))] for row, entry in table.rows.items()
-        ]
-        remarks = [f"{row}: {note}." for row, entry in table.rows.items() for note in entry.notes.values()]
-        yield Part(f"{table.title}", text=[f"As published. Ours: {table.instead}"], heads=heads, rows=rows, notes=())
+        names, rows, remarks = as_published(table)
+        heads = ["<", *(f"{one}<" for one in names)]
+        yield Part(table.title, text=[f"As published. Ours: {table.instead}"], heads=heads, rows=rows)
         if remarks or table.notes:
             yield Part("", text=[*remarks, *table.notes])
         return
@@ -104,11 +109,14 @@ _DETAILS = (
 
 
 def _detail(table: Table, line: Line, notes: dict[str, int]) -> list[Cell]:
-    cell = {"ours": line.ours, "published": line.published}
     count = line.mean("iterations")
     # The table of iterations has no scores.
     scores = (
-        [plus_minus(line.published, table), plus_minus(line.ours, table, len(line.results)), difference(cell, table)]
+        [
+            plus_minus(line.published, table),
+            plus_minus(line.ours, table, len(line.results)),
+            difference(line.ours, line.published, table),
+        ]
         if table.unit
         else ["–"] * 3
     )
@@ -126,7 +134,7 @@ def _budget(line: Line) -> str:
 
 
 def best(lines: Sequence[Line]) -> Line | None:
-    """Of several ways to run a cell the one to show: with most runs, then clean, then with most steps."""
+    """Choose the way of running a cell to show: the one with most runs, then clean, then with most steps."""
     done = [line for line in lines if line.results]
     return max(done, key=lambda line: (len(line.results), line.protocol == "clean", line.steps or 0), default=None)
 
@@ -144,7 +152,7 @@ def _matrix_heads(table: Table, lines: list[Line]) -> list[str]:
 
 
 def _averaged(table: Table, lines: list[Line]) -> bool:
-    """Whether a table has an average over its data sets, as the paper's have."""
+    """Tell if a table has an average over its data sets."""
     return table.unit == "%" and len({line.dataset for line in lines}) >= ranks.LEAST
 
 
@@ -249,7 +257,7 @@ def _points(lines: list[Line]) -> dict[str, list[tuple[str, float, float]]]:
 
 
 def _groups(lines: list[Line], name: str) -> dict[str, Line]:
-    """Runs that have something to show, by model, data set and steps; what is in several tables once."""
+    """Runs with a given kind of result, by model, data set and steps; runs of several tables once."""
     found: dict[str, Line] = {}
     for line in lines:
         if any(result.get(name) for result in line.results):
@@ -322,7 +330,7 @@ def memory_parts(lines: list[Line]) -> Iterable[Part]:
 
 
 def _over_runs(line: Line) -> dict[str, Any]:
-    """The median over runs of each quantile; what does not forget is infinite."""
+    """The median over runs of each quantile; units that do not forget are infinite."""
     found = [result["time_constants"] for result in line.results if result.get("time_constants")]
     middle = lambda when: np.median(
         [[[np.inf if value is None else value for value in block] for block in one[when]] for one in found], 0
@@ -336,8 +344,8 @@ def _steps(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def environment_parts(stored: list[Stored]) -> Iterable[Part]:
-    """What the results were made with."""
+def environment_parts(stored: list[Record]) -> Iterable[Part]:
+    """Machines and versions of the results."""
     kinds: dict[tuple[str, ...], int] = {}
     for one in stored:
         facts = None if one.result is None else one.result.get("environment")

@@ -1,46 +1,34 @@
-"""The results of a store, and which cells of a table they are for.
+"""Cells of a table with the runs that a store has for them.
 
-A table's cell may have been run with fewer steps, by another solver or under both protocols: each such way is a line of its
-own. Nothing but the store is needed, not even the data.
+A cell may have been run with fewer steps, by another solver or under both protocols: each way is a line of its own. Nothing
+but the store is needed, not even the data.
 """
 
 import dataclasses
 import json
-import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from lrcssm.models import ModelConfig
-from lrcssm.training import TrainingConfig
-from lrcssm.training.folder import Folder
-
 from .jobs import Job, Protocol, make_job, why_not
 from .published import TRAINING_CASES
+from .records import Record
 from .tables import Table
 
 
 @dataclasses.dataclass(frozen=True)
-class Stored:
-    """What a folder of a store holds: a run and its result, or why it has none."""
-
-    job: Job
-    result: dict[str, Any] | None
-    failure: str | None
-
-
-@dataclasses.dataclass(frozen=True)
 class Line:
-    """The runs of a cell that were done in one way; none of them if it has not been run.
+    """Runs of a cell in one way: none if it has not been run.
 
     **Attributes:**
 
-    - `model`, `dataset`, `published`: the row, the column and what stands there.
+    - `model`, `dataset`, `published`: the row, the column and the published number.
     - `protocol`, `steps`, `solver`: the way.
-    - `whole`: how many steps the published runs had at most.
+    - `whole`: largest number of steps of the published runs.
     - `results`: of its runs, in the order of their seeds.
-    - `of`: how many seeds there are.
-    - `notes`, `remarks`: what is to be known about the published number, and about ours.
+    - `of`: number of seeds.
+    - `notes`, `remarks`: about the published number, and about ours.
     """
 
     model: str
@@ -67,30 +55,18 @@ class Line:
 
     @property
     def seconds(self) -> float | None:
-        """What a run took to train, on average."""
+        """Mean training time of a run."""
         found = [result.get("training_seconds", result["seconds"]) for result in self.results]
         return float(np.mean(found)) if found else None
 
     def mean(self, name: str) -> Any:
-        """The mean over the runs of a number or an array of their results, as far as these have it."""
+        """Mean of a number or an array over the runs that have it; `None` if none has."""
         found = [result[name] for result in self.results if result.get(name)]
         return np.mean(found, 0) if found else None
 
 
-def read_store(path: str | pathlib.Path) -> list[Stored]:
-    """All runs of a store, finished or not."""
-    found = []
-    for file in sorted(pathlib.Path(path).glob("*/job.json")):
-        folder = Folder(file.parent)
-        has = lambda name, folder=folder: folder.file(name).exists()
-        result = folder.read_json("result.json") if has("result.json") else None
-        failure = folder.read_json("failure.json")["error"] if result is None and has("failure.json") else None
-        found.append(Stored(_completed(Job(**folder.read_json("job.json"))), result, failure))
-    return found
-
-
-def finished(jobs: list[Job], stored: list[Stored]) -> set[int]:
-    """Which of some jobs have a result, by their place; whether the data is still the same is not asked."""
+def finished(jobs: list[Job], stored: Sequence[Record]) -> set[int]:
+    """Positions of the jobs that have a result, whatever the data."""
     key = lambda job: (_facts(job), job.training.get("steps"), job.solver)
     done = {key(one.job) for one in stored if one.result is not None}
     return {number for number, job in enumerate(jobs) if key(job) in done}
@@ -98,31 +74,38 @@ def finished(jobs: list[Job], stored: list[Stored]) -> set[int]:
 
 def lines_of(
     table: Table,
-    models: list[str],
-    datasets: list[str],
+    cells: Sequence[tuple[str, str]],
     seeds: tuple[int, ...],
     steps: int | None,
-    stored: list[Stored],
+    stored: Sequence[Record],
 ) -> list[Line]:
-    """Every cell of a table, with the runs that the store has for it; `steps` leaves others out."""
-    index: dict[str, list[Stored]] = {}
+    """Find the runs of a store for cells of a table.
+
+    **Arguments:**
+
+    - `cells`: rows and data sets of the table.
+    - `seeds`: of the runs.
+    - `steps`: leaves out runs with another number of steps, if given.
+    - `stored`: runs of a store.
+
+    **Returns:**
+
+    At least one line for each cell, in the order of the cells.
+    """
+    index: dict[str, list[Record]] = {}
     for one in stored:
         if steps is None or one.job.training.get("steps") in (None, steps):
             index.setdefault(_facts(one.job), []).append(one)
-    found = []
-    for row in models:
-        for dataset in datasets:
-            found += _lines(table, row, dataset, seeds, index)
-    return found
+    return [line for row, dataset in cells for line in _lines(table, row, dataset, seeds, index)]
 
 
-def _lines(table: Table, row: str, dataset: str, seeds: tuple[int, ...], index: dict[str, list[Stored]]) -> list[Line]:
+def _lines(table: Table, row: str, dataset: str, seeds: tuple[int, ...], index: dict[str, list[Record]]) -> list[Line]:
     entry = table.rows[row]
     published = entry.published.get(dataset)
     notes = tuple(note for key in ("", dataset) if (note := entry.notes.get(key)) is not None)
     if (reason := why_not(table, row, dataset)) is not None:
         return [Line(row, dataset, published, len(seeds), notes, remarks=(reason,))]
-    ways: dict[tuple[Protocol, int | None, str], list[Stored]] = {}
+    ways: dict[tuple[Protocol, int | None, str], list[Record]] = {}
     whole = None
     protocols: tuple[Protocol, ...] = ("clean", "published")
     for seed in seeds:
@@ -159,14 +142,6 @@ def _remarks(dataset: str, steps: int | None, whole: int | None, table: Table, r
 
 
 def _facts(job: Job) -> str:
-    """What a run is, whatever its solver and number of steps."""
+    """A run without its solver and number of steps, as text."""
     training = job.training | {"steps": None} if job.training else {}
     return json.dumps([job.dataset, job.seed, job.quirks, job.model, training], sort_keys=True, default=str)
-
-
-def _completed(job: Job) -> Job:
-    """A run that an earlier version wrote down, with the fields that configurations have got since."""
-    if job.model is None:
-        return job
-    model = json.loads(ModelConfig.from_json(json.dumps(job.model)).to_json())
-    return dataclasses.replace(job, model=model, training=dataclasses.asdict(TrainingConfig(**job.training)))

@@ -1,4 +1,4 @@
-"""The tables of the paper, with its numbers and with what is known to be wrong about them.
+"""The tables of the paper, with their numbers and known mistakes.
 
 A row's notes say which work it comes from, where that is not the paper.
 """
@@ -11,13 +11,21 @@ from .published import DATASETS
 
 SETS = tuple(name for name in DATASETS if name != "PPG")
 MINIROCKET = "minirocket"
-"""What stands in for an architecture where a row is the non-neural reference."""
+"""Architecture of the rows with the non-neural reference."""
 ABLATION = {"hidden_dim": 64, "state_dim": 64, "num_blocks": 6}
 """The sizes of the paper's ablations, all at a learning rate of 1e-4."""
-EQUAL = {"steps": 400, "batch": 16, "learning_rate": 2e-3, "label_smoothing": 0.1, "check_every": 50, "monitor": "last"}
-"""How all architectures are trained in the table `equal`."""
+BLOCK: dict[str, Any] = {
+    "hidden_dim": 64, "state_dim": 64, "num_blocks": 2, "encoder": "mlp", "layout": "plain", "norm": "layer", "mixer": "glu",
+    "activation": "gelu", "dropout": 0.1, "standardise": "channel", "pool": "mean-max-std",
+}  # fmt: skip
+"""Our own block, with which the tables `equal` and the rows "our block" were run."""
+EQUAL: dict[str, Any] = {
+    "steps": 400, "batch": 16, "learning_rate": 2e-3, "schedule": "cosine", "warmup": 0.05, "weight_decay": 0.01, "clip": 1.0,
+    "ema": 0.99, "label_smoothing": 0.1, "check_every": 50, "monitor": "last",
+}  # fmt: skip
+"""Training of all architectures in the table `equal`."""
 OURS = EQUAL | {"steps": 2000, "check_every": 100}
-"""How rows with our block are trained, but for the learning rate and the batch, which are the published ones."""
+"""Training of the rows with our block, but for the learning rate and the batch, which are the published ones."""
 
 
 _NOTHING: dict[str, Any] = {}
@@ -28,10 +36,10 @@ class Row(NamedTuple):
 
     **Attributes:**
 
-    - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, or `MINIROCKET`; `None` for what is not a model.
+    - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, or `MINIROCKET`; `None` for a row that is not a model.
     - `published`: for each data set the mean and standard deviation over the seeds, or a word.
     - `changes`: fields of `ModelConfig` that differ from the table's model.
-    - `notes`: what is to be known about a number, by data set; under the empty name about all of them.
+    - `notes`: on a number, by data set; under the empty name on all of them.
     - `block`: whose block and training: `"published"`, or `"ours"` around the published sizes, learning rate and batch.
     """
 
@@ -47,7 +55,7 @@ class Table(NamedTuple):
 
     **Attributes:**
 
-    - `title`: what it shows.
+    - `title`: its subject.
     - `unit`: of its numbers.
     - `rows`: by the names that the paper gives them.
     - `sizes`: `"published"`, each model with its best configuration (`lrcssm_paper.published`); `"ablation"`, all
@@ -268,7 +276,7 @@ TABLES: dict[str, Table] = {
         {
             "learning rate": Row(None, {"": "1e-5, 1e-4, 1e-3"}),
             "hidden_dim": Row(None, {"": "16, 64, 128"}),
-            "state": Row(None, {"": "16, 64, 256"}),
+            "state_dim": Row(None, {"": "16, 64, 256"}),
             "num_blocks": Row(None, {"": "2, 4, 6"}),
         },
         notes=("The best mean validation accuracy of five splits decided; no search code was released.",),
@@ -288,4 +296,4 @@ TABLES: dict[str, Table] = {
         instead="lrcssm benchmark scaling",
     ),
 }  # fmt: skip
-"""Every table by the name that `lrcssm reproduce` knows it by."""
+"""Tables by their names in `lrcssm reproduce`."""

@@ -1,19 +1,30 @@
-"""What every test of sweeps runs in: a folder of its own, and numbers as a user has them."""
+"""Fixtures of the tests of sweeps: a folder for each of them, and single precision as a user has it."""
 
 import itertools
 
+import jax
 import pytest
-from test_runs import no_cache_of_the_user, wave_file  # noqa: F401, the first is a fixture
-from test_training import as_a_user_has_it  # noqa: F401, a fixture
+from studies import wave_file
 
 from lrcssm.tuning import worker
 from lrcssm.tuning.run import Run
 from lrcssm.tuning.storage import Place, open_place
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_cache_of_the_user(tmp_path_factory):
+    """The cache folder of the user is neither read nor written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("LRCSSM_DATA", raising=False)
+        before = jax.config.jax_compilation_cache_dir
+        yield
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """Studies are kept in a folder of the test."""
+def here(tmp_path, monkeypatch, defaults):
+    """A folder of the test, with data, in which studies are kept."""
     monkeypatch.chdir(tmp_path)
     wave_file(tmp_path)
     return tmp_path
@@ -21,10 +32,10 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def instant(monkeypatch):
-    """Training takes no time: the score of a run is its learning rate. Gives the list of what was run."""
+    """Training takes no time: the score of a run is its learning rate. Gives the list of runs."""
     runs = []
 
-    def score(run, material, solver, look, tick):
+    def score(run, material, solver, report, tick):
         runs.append((run.training.learning_rate, run.training.seed))
         tick(1)
         return run.training.learning_rate

@@ -1,15 +1,16 @@
-"""Small studies, and what tests ask of them."""
+"""Small studies and their data."""
 
 import dataclasses
 import time
 
+import numpy as np
 from optuna.trial import TrialState
 
 from lrcssm.cli.options import ModelOptions, TrainingOptions
+from lrcssm.cli.tune import Start
 from lrcssm.data import load
-from lrcssm.tuning import Start
 from lrcssm.tuning.claims import Leases
-from lrcssm.tuning.plan import Material, Plan
+from lrcssm.tuning.plan import Material
 from lrcssm.tuning.storage import open_place
 from lrcssm.tuning.study import Study
 
@@ -17,10 +18,10 @@ SMALL = {
     "cell": "MGU",
     "mixer": "none",
     "hidden_dim": 4,
-    "state": 4,
+    "state_dim": 4,
     "num_blocks": 1,
     "pool": "mean",
-    "bidirectional": "no",
+    "bidirectional": False,
     "dropout": 0.0,
 }
 SHORT = {"steps": 60, "check_every": 10, "batch": 4, "monitor": "loss"}
@@ -34,20 +35,36 @@ def options(name="s", **changes):
     return Start(**(fields | changes))
 
 
+def wave_file(folder, channels=1, names=("case", "time", "label")):
+    """Write `waves.csv`: twelve short series of two classes, one row for each step."""
+    rng = np.random.default_rng(0)
+    case, time, label = names
+    lines = [",".join([case, time, *(f"c{k}" for k in range(channels)), label])]
+    for number in range(12):
+        phase = rng.uniform(0, 6)
+        for t in range(9):
+            values = [f"{np.sin(phase + t * (0.3, 0.9)[number % 2]):.5f}"] * channels
+            lines.append(",".join([str(number), str(t), *values, ("slow", "fast")[number % 2]]))
+    (folder / "waves.csv").write_text("\n".join(lines) + "\n")
+
+
 def words(options):
     """The same as a user types it."""
     found = [options.source, "--study", options.study, "--space", options.space, "--vary", *options.vary]
     for part in (options.model, options.training):
         for name, value in dataclasses.asdict(part).items():
             if value not in (None, ()):
-                found += [f"--{name.replace('_', '-')}", str(value)]
+                found += [
+                    f"--{name.replace('_', '-')}",
+                    {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value),
+                ]
     return ["tune", "start", *found]
 
 
 def made(options, place=None):
-    """A study, and what a worker needs for it."""
+    """A study and its data."""
     data = load(options.source)
-    plan = Plan.of(options, data)
+    plan = options.plan().checked(data)
     place = open_place(options.study, None, make=True) if place is None else place
     return Study.make(options.study, place, plan, options.trials), Material(plan, data)
 
@@ -78,7 +95,7 @@ def until(condition, seconds=10.0):
 
 
 def dead(study, number=0):
-    """Lets a trial look as if a worker had died right after its claim; gives what the storage knows it by."""
+    """Lets a trial look as if a worker had died right after its claim; returns its number in the storage."""
     trial_id = study.id_of(study.trials()[number])
     study.place.storage.set_trial_state_values(trial_id, TrialState.RUNNING)
     return trial_id

@@ -92,7 +92,7 @@ def test_a_worker_that_lost_its_trial_leaves_it(shared, instant, monkeypatch):
     """At its next step, and without a word to the study."""
     study, _, ours, theirs, material = pair(shared)
 
-    def score(run, material, solver, look, tick):
+    def score(run, material, solver, report, tick):
         theirs.write(study.id_of(study.trials()[0]), 0)
         until(lambda: tick(1))
 
@@ -100,7 +100,7 @@ def test_a_worker_that_lost_its_trial_leaves_it(shared, instant, monkeypatch):
     said = []
     monkeypatch.setattr(worker, "_say", said.append)
     assert Shift(study, material, ours, []).one_of(unfinished(study.trials()))
-    assert "another worker has taken it up" in said[0]
+    assert "taken over by another worker" in said[0]
     assert states(study)[0] == "RUNNING" and not theirs.over(study.id_of(study.trials()[0]))
 
 

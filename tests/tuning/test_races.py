@@ -138,13 +138,13 @@ def test_an_interrupted_trial_goes_on_from_its_checkpoint(monkeypatch):
 def test_ctrl_c(instant, monkeypatch):
     study, material = made(options())
 
-    def score(run, material, solver, look, tick):
+    def score(run, material, solver, report, tick):
         shift.interrupted.append(True)
         tick(1)
 
     monkeypatch.setattr(Run, "score", score)
     shift = Shift(study, material, None, [])
-    with pytest.raises(KeyboardInterrupt, match="interrupted in trial 0; lrcssm tune worker s goes on with it"):
+    with pytest.raises(KeyboardInterrupt, match="interrupted in trial 0; lrcssm tune worker s resumes it"):
         shift.one_of(unfinished(study.trials()))
     assert study.trials()[0].user_attrs["deaths"] == []
 
@@ -177,9 +177,9 @@ def test_show_knows_who_died(instant, capsys):
     study, _ = made(options())
     with claim(study, study.trials()[0], None):
         assert cli.main(["tune", "show", "s", "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["left behind"] == 0
+        assert json.loads(capsys.readouterr().out)["abandoned"] == 0
     assert cli.main(["tune", "show", "s"]) == 0
-    assert "1 of those that run lost their worker" in capsys.readouterr().out
+    assert "1 of the running trials lost their worker" in capsys.readouterr().out
 
 
 def test_whoever_makes_a_study_dies(instant):

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 from optuna.trial import TrialState
-from studies import NINE, SHORT, SMALL, made, options, states, words
-from test_runs import wave_file
+from studies import NINE, SHORT, SMALL, again, made, options, states, wave_file, words
 
 from lrcssm import cli
 from lrcssm.cli import train as train_module
 from lrcssm.cli.options import ModelOptions, TrainingOptions
 from lrcssm.tuning import study as study_module, worker
 from lrcssm.tuning.claims import claim
+from lrcssm.tuning.plan import Material
 from lrcssm.tuning.run import Run
 from lrcssm.tuning.space import COMPILED_FOR, Space, make_space, program
 from lrcssm.tuning.study import finished_well, unfinished
@@ -38,8 +38,8 @@ def test_the_paper_s_grid():
 
 def test_options_hold_and_vary():
     space = make_space("paper", ("clip=0.1,1", "state_dim=8,9"), ("hidden_dim", "num_blocks"))
-    assert len(space.points()) == 12 and set(space.points()[0]) == {"state", "learning_rate", "clip"}
-    assert {point["state"] for point in space.points()} == {8, 9}
+    assert len(space.points()) == 12 and set(space.points()[0]) == {"state_dim", "learning_rate", "clip"}
+    assert {point["state_dim"] for point in space.points()} == {8, 9}
     space = make_space("search", ("learning-rate=1e-4..1e-2", "include_time=yes,no"), ())
     assert {axis.name: axis.range for axis in space.axes}["learning_rate"] == (1e-4, 1e-2)
     assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
@@ -51,29 +51,32 @@ def test_options_hold_and_vary():
     ("arguments", "says"),
     [
         ("waves.csv", "--study"),
-        ("nothing.csv --study s", "'nothing.csv': it does not exist"),
+        ("nothing.csv --study s", "nothing.csv does not exist"),
         ("waves.csv --study a/b", "A study cannot be called 'a/b'"),
-        ("waves.csv --study s --space grid", "'search', 'paper'"),
+        ("waves.csv --study s --space grid", "give search or paper"),
         ("waves.csv --study s --seeds", "--seeds got no value"),
         ("waves.csv --study s --seeds 1 1", "give each seed once"),
         ("waves.csv --study s --trials 0", "--trials got 0"),
-        ("waves.csv --study s --space paper --trials 9", "whose grid has as many points as it has"),
+        ("waves.csv --study s --space paper --trials 9", "a grid with a fixed number of points"),
         ("waves.csv --study s --timeout 0", "--timeout got 0"),
-        ("waves.csv --study s --vary wdith=3", "--vary got 'wdith=3'; give one of architecture, cell, width"),
+        (
+            "waves.csv --study s --vary wdith=3",
+            "vary got 'wdith=3', which is not an option; give one of architecture, cell, hidden_dim",
+        ),
         ("waves.csv --study s --vary width", "give name=value,value"),
-        ("waves.csv --study s --vary hidden_dim=3,x", "--vary got 'x' for width"),
+        ("waves.csv --study s --vary hidden_dim=3,x", "vary: hidden_dim got 'x'; give a whole number"),
         ("waves.csv --study s --vary hidden_dim=3,3", "give each value once"),
-        ("waves.csv --study s --vary hidden_dim=3..9", "a range is for a search and for numbers with a point"),
-        ("waves.csv --study s --vary clip=1..0.1", "a range goes from one positive number to a larger one"),
-        ("waves.csv --study s --space paper --vary clip=0.1..1", "a range is for a search"),
-        ("waves.csv --study s --vary hidden_dim=3 --hidden-dim 4", "but --hidden-dim holds it"),
+        ("waves.csv --study s --vary hidden_dim=3..9", "only a search varies ranges, and only of real numbers"),
+        ("waves.csv --study s --vary clip=1..0.1", "give a range from a positive number to a larger one"),
+        ("waves.csv --study s --space paper --vary clip=0.1..1", "only a search varies ranges"),
+        ("waves.csv --study s --vary hidden_dim=3 --hidden-dim 4", "but hidden_dim has a fixed value"),
         ("waves.csv --study s --vary cell=LRC,ABC", "give one of LRC"),
-        ("waves.csv --study s --preset best", "--preset got 'best'"),
+        ("waves.csv --study s --preset best", "The preset 'best' is not known"),
         ("waves.csv --study s --split paper --hidden-dim 16 --steps 0", "give a whole number of at least 1"),
-        ("waves.csv --study s --storage sqlite:///s.db", "SQLite fails as soon as several workers write"),
-        ("waves.csv --study s --storage .", "which is a folder"),
+        ("waves.csv --study s --storage sqlite:///s.db", "is SQLite, which fails when several workers write"),
+        ("waves.csv --study s --storage .", "The storage . is a folder"),
         ("waves.csv --study s --storage waves.csv", "waves.csv is not a journal of Optuna"),
-        ("waves.csv --study s --storage nosuch://me:secret@x/y", "--storage got 'nosuch://x/y', which cannot be used"),
+        ("waves.csv --study s --storage nosuch://me:secret@x/y", "The storage 'nosuch://x/y' cannot be used"),
         ("waves.csv --study s --storage grpc://here", "give grpc://host:port"),
     ],
 )
@@ -88,7 +91,7 @@ def test_mistakes_about_studies(capsys, monkeypatch, instant):
     monkeypatch.setitem(sys.modules, "optuna_dashboard", type(sys)("optuna_dashboard"))
     for command in ("worker", "show", "dashboard"):
         assert cli.main(["tune", command, "none"]) == 2
-        assert "There is no study in runs/tune/none.journal; lrcssm tune start" in capsys.readouterr().err
+        assert "There is no study in runs/tune/none.journal; make it with lrcssm tune start" in capsys.readouterr().err
     assert not pathlib.Path("runs").exists()
     start = options()
     assert cli.main(words(start)) == 0
@@ -98,10 +101,10 @@ def test_mistakes_about_studies(capsys, monkeypatch, instant):
     assert "its learning_rate is [0.001, 0.01], not [0.001, 0.1]" in capsys.readouterr().err
     (pathlib.Path("database")).write_bytes(b"SQLite format 3\0....")
     assert cli.main([*words(start), "--storage", "database"]) == 2
-    assert "SQLite fails" in capsys.readouterr().err
+    assert "is SQLite, which fails" in capsys.readouterr().err
     wave_file(pathlib.Path(), channels=2)
     assert cli.main(["tune", "worker", "s"]) == 2
-    assert "is not what it was when the study was made" in capsys.readouterr().err
+    assert "has changed since the study was made" in capsys.readouterr().err
     assert cli.main(["tune", "dashboard", "s", "--port", "0"]) == 2
 
 
@@ -149,7 +152,7 @@ def test_a_grid_from_start_to_end(capsys):
         trained = []
         patch.setattr(train_module, "_finish", lambda *args: trained.append(args[4]))
         assert cli.main([*shlex.split(found["command"])[1:], "--quiet"]) == 0
-    assert trained[0].score == values[best] == max(-look.scores["log_loss"] for look in trained[0].history)
+    assert trained[0].score == values[best] == max(-one.scores["log_loss"] for one in trained[0].history)
 
     capsys.readouterr()
     before = pathlib.Path("runs/tune/s.journal").read_bytes()
@@ -158,7 +161,12 @@ def test_a_grid_from_start_to_end(capsys):
     assert pathlib.Path("runs/tune/s.journal").read_bytes().startswith(before)
     assert cli.main(["tune", "show", "s"]) == 0
     out = capsys.readouterr().out
-    assert "the best of 2 trials" in out and "2 complete." in out and found["command"] in out.splitlines()
+    assert (
+        "s: 2 trials on" in out
+        and "To train the best trial:" in out
+        and "2 complete." in out
+        and found["command"] in out.splitlines()
+    )
 
 
 def test_a_search_has_its_trials_and_gives_bad_ones_up(capsys, monkeypatch):
@@ -186,6 +194,44 @@ def test_a_search_has_its_trials_and_gives_bad_ones_up(capsys, monkeypatch):
     assert "3 waiting" in out and "given up early" in out
 
 
+@pytest.mark.parametrize(
+    ("values", "sentence", "which", "best"),
+    [
+        (
+            (0.5, 0.5, 0.5),
+            "all complete trials score 0.5, so none is better",
+            "first of 3 trials with equal scores",
+            [0, 1, 2],
+        ),
+        ((0.2, 0.5, 0.5), "the best are trials 1, 2 with 0.5", "first of 2 trials with equal scores", [1, 2]),
+        ((0.2, 0.5, 0.1), "the best is trial 1 with 0.5", "best trial", [1]),
+    ],
+)
+def test_equal_trials_are_not_called_best(values, sentence, which, best, instant, monkeypatch, capsys):
+    rates = (1e-3, 1e-2, 1e-1)
+    monkeypatch.setattr(Run, "score", lambda run, *_: dict(zip(rates, values, strict=True))[run.training.learning_rate])
+    assert cli.main(words(options(vary=("learning_rate=1e-3,1e-2,1e-1",)))) == 0
+    out, err = capsys.readouterr()
+    assert sentence in err
+    assert f"To train the {which}:" in out and f"--learning-rate {rates[best[0]]}" in out
+    assert cli.main(["tune", "show", "s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["best"] == best
+
+
+def test_columns(here, instant, capsys):
+    """Columns are named as for `lrcssm train`, are kept in the study, and are part of the command that trains the best."""
+    wave_file(here, channels=2, names=("who", "when", "kind"))
+    columns = ["--case", "who", "--time", "when", "--target", "kind", "--ignore", "c1"]
+    assert cli.main([*words(options()), *columns]) == 0
+    assert " ".join(columns) in capsys.readouterr().out
+    study = again()
+    assert study.plan.columns == {"case": "who", "time": "when", "target": "kind", "ignore": ["c1"]}
+    data = Material.of(study.plan, None).data
+    assert data.channel_names == ("c0",) and data.classes == ("fast", "slow") and len(data) == 12
+    assert cli.main([*words(options()), *columns[:-1], "c0"]) == 2
+    assert "There is a study 's' with other options" in capsys.readouterr().err
+
+
 def test_seeds(instant, monkeypatch):
     study, material = made(options(seeds=(3, 1, 4)))
     seen = []
@@ -200,7 +246,7 @@ def test_seeds(instant, monkeypatch):
 
 
 def test_reports_are_means_over_the_seeds(monkeypatch):
-    """Of the second seed a look tells the mean of the first seed's result and its own score."""
+    """An evaluation of the second seed reports the mean of the first seed's result and its own score."""
     start = options(space="search", vary=("learning_rate=1e-3..1e-2",), trials=1, seeds=(0, 1),
                     training=TrainingOptions(**SHORT, weight_decay=0.01))  # fmt: skip
     study, material = made(start)
@@ -217,7 +263,7 @@ def test_reports_are_means_over_the_seeds(monkeypatch):
 
 
 def test_what_fails_is_told_and_does_not_stop_the_rest(instant, monkeypatch, capsys):
-    def score(run, material, solver, look, tick):
+    def score(run, material, solver, report, tick):
         if run.training.learning_rate == 1e-3:
             raise FloatingPointError("Training failed.")
         return float("nan") if run.training.learning_rate == 1e-2 else 0.5

@@ -13,7 +13,7 @@ A step of Δt keeps the share (1 − z)^Δt of the state, and the candidate fill
 integrator of the rate softplus(w_z x + U_z u + b_z), because 1 − σ(a) = exp(−softplus(a)).
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -63,7 +63,41 @@ def _gate_envelope(initial, input_bound, dt, w_gate, u_gate, b_gate, w_c, w_rese
     )
 
 
-class GRU(Cell):
+class Gated(Cell):
+    """A layer of units with gates and a candidate; `gates` are the letters of the gates, the update gate first."""
+
+    w_c: Inexact[Array, " state"]
+    u_c: Inexact[Array, "input state"]
+    b_c: Inexact[Array, " state"]
+    input_dim: int = eqx.field(static=True)
+    state_dim: int = eqx.field(static=True)
+    gates: ClassVar[str]
+
+    def __init__(
+        self,
+        input_dim: int,
+        state_dim: int,
+        *,
+        init: Literal["paper", "spread"] = "paper",
+        max_time: float | int = 1000,
+        dtype: DTypeLike | None = None,
+        key: PRNGKeyArray,
+    ):
+        choose(type(self).__name__, "init", init, ("paper", "spread"))
+        self.input_dim, self.state_dim = input_dim, state_dim
+        letters = f"{self.gates}c"
+        for letter, (w, u, b) in zip(letters, draw_gates(len(letters), input_dim, state_dim, dtype, key), strict=True):
+            if init == "spread":
+                u = rescale(u, input_dim)
+                if letter == letters[0]:
+                    u, b = u / 2, logit(spread_rates(state_dim, max_time, b.dtype))
+                elif letter == "c":
+                    u, b = 2 * u, b * state_dim**0.5  # candidates rest at different values
+            for name, array in zip("wub", (w, u, b), strict=True):
+                setattr(self, f"{name}_{letter}", array)
+
+
+class GRU(Gated):
     """A layer of gated recurrent units with a diagonal Jacobian.
 
     ```python
@@ -90,32 +124,7 @@ class GRU(Cell):
     w_r: Inexact[Array, " state"]
     u_r: Inexact[Array, "input state"]
     b_r: Inexact[Array, " state"]
-    w_c: Inexact[Array, " state"]
-    u_c: Inexact[Array, "input state"]
-    b_c: Inexact[Array, " state"]
-    input_dim: int = eqx.field(static=True)
-    state_dim: int = eqx.field(static=True)
-
-    def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        init: Literal["paper", "spread"] = "paper",
-        max_time: float | int = 1000,
-        dtype: DTypeLike | None = None,
-        key: PRNGKeyArray,
-    ):
-        choose("GRU", "init", init, ("paper", "spread"))
-        self.input_dim, self.state_dim = input_dim, state_dim
-        update, reset, candidate = draw_gates(3, input_dim, state_dim, dtype, key)
-        self.w_z, self.u_z, self.b_z = update
-        self.w_r, self.u_r, self.b_r = reset
-        self.w_c, self.u_c, self.b_c = candidate
-        if init == "spread":
-            self.b_z = logit(spread_rates(state_dim, max_time, self.b_z.dtype))
-            self.u_z, self.u_r = rescale(self.u_z, input_dim) / 2, rescale(self.u_r, input_dim)
-            self.u_c, self.b_c = 2 * rescale(self.u_c, input_dim), self.b_c * state_dim**0.5
+    gates: ClassVar[str] = "zr"
 
     def drive(self, inputs: Inexact[Array, "... input"]) -> tuple[Inexact[Array, "... state"], ...]:
         """The inputs' part of both gates and of the candidate."""
@@ -142,7 +151,7 @@ class GRU(Cell):
         return _gate_envelope(initial, input_bound, dt, self.w_z, self.u_z, self.b_z, self.w_c, self.w_r)
 
 
-class MGU(Cell):
+class MGU(Gated):
     """A layer of minimal gated units with a diagonal Jacobian: a GRU whose update and reset gates are one.
 
     ```python
@@ -159,31 +168,7 @@ class MGU(Cell):
     w_f: Inexact[Array, " state"]
     u_f: Inexact[Array, "input state"]
     b_f: Inexact[Array, " state"]
-    w_c: Inexact[Array, " state"]
-    u_c: Inexact[Array, "input state"]
-    b_c: Inexact[Array, " state"]
-    input_dim: int = eqx.field(static=True)
-    state_dim: int = eqx.field(static=True)
-
-    def __init__(
-        self,
-        input_dim: int,
-        state_dim: int,
-        *,
-        init: Literal["paper", "spread"] = "paper",
-        max_time: float | int = 1000,
-        dtype: DTypeLike | None = None,
-        key: PRNGKeyArray,
-    ):
-        choose("MGU", "init", init, ("paper", "spread"))
-        self.input_dim, self.state_dim = input_dim, state_dim
-        gate, candidate = draw_gates(2, input_dim, state_dim, dtype, key)
-        self.w_f, self.u_f, self.b_f = gate
-        self.w_c, self.u_c, self.b_c = candidate
-        if init == "spread":
-            self.b_f = logit(spread_rates(state_dim, max_time, self.b_f.dtype))
-            self.u_f, self.u_c = rescale(self.u_f, input_dim) / 2, 2 * rescale(self.u_c, input_dim)
-            self.b_c = self.b_c * state_dim**0.5  # candidates rest at different values
+    gates: ClassVar[str] = "f"
 
     def drive(self, inputs: Inexact[Array, "... input"]) -> tuple[Inexact[Array, "... state"], ...]:
         """The inputs' part of the gate and of the candidate."""

@@ -17,7 +17,7 @@ from ..training.metrics import observed
 from ..training.predictions import PARTS, score, sentence
 from ..training.provenance import divide, judged, original
 from ..training.trained import load as load_trained
-from .options import Model, NewData
+from .options import Model, NewData, refuse_missing
 from .parser import Arg
 from .progress import finite
 
@@ -45,7 +45,7 @@ class Evaluate:
             data, cases, part = self._run_cases(trained)
         else:
             data, part = load_new(self.source, self.new, trained, task=trained.task), None
-            cases = trained.cases(data, self.new.missing)
+            cases = new_cases(data, self.new, trained)
         if cases.targets is None:
             raise RunError(f"{data.name} has no targets; lrcssm predict gives predictions for it.")
         if (trained.classes is None) != (data.classes is None):
@@ -68,7 +68,7 @@ class Evaluate:
         kept = Folder(path).read_json("run.json")["options"]
         data = original(Folder(path), self.new.data_dir)
         part, which = judged(divide(data, kept["split"], kept["split_seed"]))
-        return data, trained.cases(data, self.new.missing).take(which), part
+        return data, new_cases(data, self.new, trained).take(which), part
 
 
 def open_model(where: str) -> Trained:
@@ -80,6 +80,12 @@ def open_model(where: str) -> Trained:
     if trained.task == "forecast":
         raise RunError("The model is that of an LrcSSMForecaster, which forecasts only with LrcSSMForecaster.load.")
     return trained
+
+
+def new_cases(data: Dataset, new: NewData, trained: Trained) -> Cases:
+    """Cases of new data as a model takes them."""
+    refuse_missing(data, new.missing or trained.missing)
+    return trained.cases(data, new.missing)
 
 
 def load_new(source: str, new: NewData, trained: Trained, task: str | None = None) -> Dataset:

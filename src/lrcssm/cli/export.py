@@ -16,37 +16,35 @@ FORMATS = {".onnx": "onnx", ".stablehlo": "stablehlo", ".mlir": "stablehlo", ".b
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """Write a trained model as a program that runs without lrcssm, after a check that it gives the same numbers."""
+    """Export a trained model as a program that runs without lrcssm, and check that its outputs are the same."""
 
     model: Model
     """Folder of a run, or file of a model."""
     out: Annotated[str, Arg("FILE")]
-    """File to write; one that is there is replaced."""
+    """File to write; an existing one is replaced."""
     format: Literal["stablehlo", "onnx"] | None = None
-    """StableHLO, for JAX and other users of XLA; or ONNX, for onnxruntime and others (extra export). By the ending of the file if
-    not given: .onnx or .stablehlo."""
+    """Format of the file: stablehlo, for JAX, or onnx, for onnxruntime and others (extra export). By the ending of the file if not
+    given: .onnx or .stablehlo."""
     what: Literal["sequence", "step"] = "sequence"
-    """A whole sequence at once, of any length; or one sample and a state."""
+    """Program to export: sequence, for whole sequences of any length; or step, for one sample and a state."""
     timed: bool = False
-    """Let the program take the time of each step, dt, as its last input."""
+    """Add the time of each step, dt, as the last input of the program."""
     json: bool = False
     """Print JSON."""
 
     def run(self) -> None:
-        """Export, and print what was checked."""
+        """Export, and print the size of the file, its inputs and the largest difference."""
         target = pathlib.Path(self.out)
         if not target.parent.is_dir() or target.is_dir():
-            raise ExportError(f"{target} cannot be written: it is a folder, or its folder does not exist.")
-        trained = open_model(self.model)
+            raise ExportError(f"--out {target} cannot be written: it is a folder, or its folder does not exist.")
         form = self.format or FORMATS.get(target.suffix)
         if form is None:
-            raise ExportError(
-                f"{target} has an ending of no format that is known; call it .onnx or .stablehlo, or give --format."
-            )
+            raise ExportError(f"--out {target}: its ending names no format; use .onnx or .stablehlo, or give --format.")
+        trained = open_model(self.model)
         unit = trained.unit
         if unit is not None and not self.timed:
             raise ExportError(
-                "The model was trained with the times of its steps; give --timed, so that the program takes them too."
+                "The model was trained with the times of its steps; give --timed, so that they are an input of the program."
             )
         if form == "stablehlo":
             from ..deploy.export import to_stablehlo
@@ -75,11 +73,9 @@ class Export:
             return
         sizes = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in inputs.items())
         times = (
-            ""
-            if unit is None
-            else f" dt is the time of a step divided by {unit:.6g}, the unit that the model was trained with."
+            "" if unit is None else f" dt is the time of a step divided by {unit:.6g}, the unit of the training data."
         )
         print(
-            f"{target}: {self.what} as {form}, {target.stat().st_size:,} bytes; takes {sizes}; on random inputs "
-            f"its outputs are within {error:.1e} of the model's.{times}"
+            f"{target}: {self.what} as {form}, {target.stat().st_size:,} bytes; inputs: {sizes}; its outputs for random inputs "
+            f"are within {error:.1e} of the model's.{times}"
         )

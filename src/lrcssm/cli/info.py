@@ -29,7 +29,7 @@ class Info:
             return
         import jax.numpy as jnp
 
-        machine = environment() | {"dtype": jnp.result_type(float).name}
+        machine: dict[str, Any] = environment() | {"dtype": jnp.result_type(float).name}
         if self.json:
             write_record("-", machine)
             return

@@ -3,8 +3,11 @@
 import dataclasses
 import json
 from collections.abc import Collection
-from typing import Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
+import numpy as np
+
+from ..data import Dataset
 from ..errors import InvalidValue
 from ..models import ModelConfig
 from ..options import options_of
@@ -40,23 +43,36 @@ def _default_words(value: Any) -> str:
     return f" (default: {words}, unless the preset or architecture says otherwise)"
 
 
-ModelOptions: Any = _overrides(
-    ModelConfig,
-    "Model",
-    ("input_dim", "output_dim", "task", "signature"),
-    {
-        "architecture": (
-            Annotated[str | None, Arg("NAME")], None,
-            "A model of lrcssm.models.ARCHITECTURES, such as s5, mamba or log-ncde, in the place of lrcssm.",
-        ),
-        "cell": (Annotated[str | None, Arg("NAME")], None, options_of(ModelConfig)["cell"].text),
-        "cell_options": (
-            Annotated[tuple[str, ...], Arg("NAME=VALUE")], (),
-            "Further arguments of the cell: init=spread max_time=500 rho=0.99 integrator=exponential.",
-        ),
-    },
-)  # fmt: skip
-TrainingOptions: Any = _overrides(TrainingConfig, "Training", ("seed",), {})
+if TYPE_CHECKING:
+
+    class ModelOptions:
+        """Options of the model."""
+
+        def __init__(self, **given: Any): ...
+
+    class TrainingOptions:
+        """Options of the training."""
+
+        def __init__(self, **given: Any): ...
+
+else:
+    ModelOptions = _overrides(
+        ModelConfig,
+        "Model",
+        ("input_dim", "output_dim", "task", "signature"),
+        {
+            "architecture": (
+                Annotated[str | None, Arg("NAME")], None,
+                "A model of lrcssm.models.ARCHITECTURES, such as s5, mamba or log-ncde, in the place of lrcssm.",
+            ),
+            "cell": (Annotated[str | None, Arg("NAME")], None, options_of(ModelConfig)["cell"].text),
+            "cell_options": (
+                Annotated[tuple[str, ...], Arg("NAME=VALUE")], (),
+                "Further arguments of the cell: init=spread max_time=500 rho=0.99 integrator=exponential.",
+            ),
+        },
+    )  # fmt: skip
+    TrainingOptions = _overrides(TrainingConfig, "Training", ("seed",), {})
 
 
 def given(options: Any) -> dict[str, Any]:
@@ -80,6 +96,16 @@ def _pairs(words: Collection[str]) -> dict[str, Any]:
         except json.JSONDecodeError:
             found[name] = value
     return found
+
+
+def refuse_missing(data: Dataset, policy: str) -> None:
+    """Refuse missing values in the words of the command line, if that is the policy."""
+    if policy == "error" and data.missing:
+        first = next(i for i, one in enumerate(data.series) if np.isnan(one).any())
+        raise InvalidValue(
+            f"{data.name} has {data.missing:,} missing values, the first of them in case {data.id_of(first)}; --missing mask "
+            "skips such steps, --missing fill carries the last value forward."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

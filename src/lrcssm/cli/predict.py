@@ -8,13 +8,13 @@ import sys
 from typing import Annotated
 
 from ..compilation import remember_compilations
-from ..deploy.lines import answer
+from ..deploy.lines import predict_lines
 from ..engine.solvers import SOLVERS
 from ..files import write_text
 from ..memory import keep_memory
 from ..training.folder import RunError
 from ..training.predictions import as_csv, rows_of
-from .evaluate import load_new, open_model
+from .evaluate import load_new, new_cases, open_model
 from .options import Model, NewData
 from .parser import Arg
 
@@ -50,7 +50,7 @@ class Predict:
         trained = open_model(self.model)
         data = load_new(self.source, self.new, trained)
         # Predictions need no targets, so what is wrong with those of the data does not matter.
-        cases = trained.cases(dataclasses.replace(data, targets=None, classes=None), self.new.missing)
+        cases = new_cases(dataclasses.replace(data, targets=None, classes=None), self.new, trained)
         outputs = trained.outputs(cases, solver=SOLVERS[self.new.solver])
         rows = list(rows_of(outputs, trained.names, data.ids))
         text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows) if self.json else as_csv(rows)
@@ -76,7 +76,7 @@ class Predict:
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # what is no text is then a bad line, not the end
         try:
-            good, refused = answer(trained, sys.stdin, sys.stdout, sys.stderr)
+            good, refused = predict_lines(trained, sys.stdin, sys.stdout, sys.stderr)
         except KeyboardInterrupt:
             return
         if refused and not good:

@@ -1,11 +1,14 @@
 """`lrcssm train`: from data to the folder of a run."""
 
+import contextlib
 import dataclasses
 import datetime
+import functools
 import json
 import pathlib
 import shlex
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import jax
@@ -17,14 +20,14 @@ from ..engine.solvers import SOLVERS
 from ..interrupts import heeding_interrupts
 from ..machine import environment
 from ..memory import keep_memory
-from ..models import ModelConfig, parameter_count
-from ..training import Facts, Fitted, Trained, first_model, fit, recipe
+from ..models import ModelConfig, SequenceModel, parameter_count
+from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit, recipe
 from ..training.folder import Folder, RunError
 from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
 from ..training.provenance import divide, judged, origin, same_run
 from ..training.recipe import find_preset
 from .devices import DeviceOptions, open_mesh, with_others
-from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given
+from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
 from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
@@ -83,7 +86,8 @@ def run(options: Train) -> None:
         options = dataclasses.replace(options, quiet=True, json=False)
     data = load(options.source, directory=options.data_dir, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
-    cases = ready(data, options.missing)
+    refuse_missing(data, options.missing)
+    cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
     config, training = recipe(
         Facts.of_dataset(data, cases), given(options.model), given(options.training) | {"seed": options.seed},
@@ -94,8 +98,6 @@ def run(options: Train) -> None:
         model = first_model(config, train, options.seed)
     except TypeError as error:
         raise RunError(_bad_options(config)) from error
-    if first:
-        folder.claim(resume=options.resume, overwrite=options.overwrite)
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
         "versions": environment()["versions"], "options": dataclasses.asdict(options),
@@ -105,22 +107,36 @@ def run(options: Train) -> None:
         "model": json.loads(config.to_json()), "parameters": parameter_count(model),
         "training": dataclasses.asdict(training),
     }  # fmt: skip
-    if first and options.resume and folder.file("run.json").exists():
-        same_run(folder, facts)
-    if not (options.quiet or options.json):
-        _say(f"{data.name}: {len(train)} cases for training, {len(validation)} for validation, {len(split.test)} for test; "
-             f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if getattr(data, 'guess', '') else ''}")  # fmt: skip
-        _say(
-            f"{config.cell} model, {facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
-        )
-    at, begun = 0, False
+    with folder.claimed(resume=options.resume, overwrite=options.overwrite) if first else contextlib.nullcontext():
+        if first and options.resume and folder.file("run.json").exists():
+            same_run(folder, facts)
+        if not (options.quiet or options.json):
+            _say(f"{data.name}: {len(train)} cases for training, {len(validation)} for validation, {len(split.test)} for test; "
+                 f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if data.guess else ''}")  # fmt: skip
+            _say(
+                f"{config.cell} model, {facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
+            )
+        begin = functools.cache(lambda: folder.begin(facts, resume=options.resume)) if first else lambda: None
+        fitted = _fit(options, model, train, validation, training, mesh, folder, begin)
+        if first:
+            begin()  # also if no step was left to be done
+            part, which = judged(split)
+            _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
 
-    def begin():
-        nonlocal begun
-        if first and not begun:
-            folder.begin(facts, resume=options.resume)
-            begun = True
 
+def _fit(
+    options: Train,
+    model: SequenceModel,
+    train: Cases,
+    validation: Cases,
+    training: TrainingConfig,
+    mesh: Any,
+    folder: Folder,
+    begin: Callable[[], None],
+) -> Fitted:
+    """Train with progress and checkpoints; `begin` is called at the first step, because whatever may be refused or fail to
+    compile leaves an older run as it is."""
+    at = 0
     try:
         with (
             shown(training.steps, quiet=options.quiet, as_json=options.json) as (tick, report),
@@ -131,36 +147,21 @@ def run(options: Train) -> None:
             def count(step):
                 nonlocal at
                 at = step
-                begin()  # not before: whatever may be refused or fail to compile leaves an older run as it is
+                begin()
                 tick(step)
                 if interrupted:
                     raise KeyboardInterrupt
 
-            fitted = fit(
+            return fit(
                 model, train, validation, training, solver=SOLVERS[options.solver], report=report,
                 tick=count, checkpoint=folder.checkpoint, resume=options.resume, mesh=mesh,
             )  # fmt: skip
     except KeyboardInterrupt:
-        if options.overwrite and not begun:
+        if options.overwrite and not at:
             raise KeyboardInterrupt("interrupted before the first step; the folder is as it was.") from None
         raise KeyboardInterrupt(
             f"interrupted at step {at} of {training.steps}; the same command with --resume goes on."
         ) from None
-    if first:
-        begin()  # also if no step was left to be done
-        part, which = judged(split)
-        _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
-
-
-def ready(data: Dataset, missing: str) -> Cases:
-    """Cases of a data set; missing values are refused in the words of the command line."""
-    if missing == "error" and data.missing:
-        first = next(i for i, one in enumerate(data.series) if np.isnan(one).any())
-        raise RunError(
-            f"{data.name} has {data.missing:,} missing values, the first of them in case {data.id_of(first)}; --missing mask "
-            "skips such steps, --missing fill carries the last value forward."
-        )
-    return data.cases(missing)
 
 
 def _finish(

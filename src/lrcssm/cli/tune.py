@@ -23,43 +23,43 @@ Seconds = Annotated[float | None, Arg("SECONDS")]
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Make a study of how a model should be set for a data set, and work on it until it is done."""
+    """Start a study of settings for a data set, and run its trials until all are finished."""
 
     source: Annotated[str, Arg("SOURCE", positional=True)]
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     study: Annotated[str, Arg("NAME")]
-    """What to call it. The same command again goes on with it."""
+    """Name of the study. The same command again resumes it."""
     space: Literal["search", "paper"] = "search"
-    """What is tried: search, settings that Optuna chooses by what came of others; paper, the paper's grid, learning rate 1e-5,
-    1e-4, 1e-3, width 16, 64, 128, state 16, 64, 256 and depth 2, 4, 6. A setting that is given as an option is held."""
+    """Settings to try: search, chosen by Optuna from the results so far; paper, the paper's grid of learning_rate 1e-5, 1e-4,
+    1e-3, hidden_dim 16, 64, 128, state_dim 16, 64, 256 and num_blocks 2, 4, 6. A setting that is given as an option is fixed."""
     vary: Annotated[tuple[str, ...], Arg("NAME=VALUES")] = ()
-    """Other values of an option, or another option to vary: hidden_dim=32,64 cell=LRC,GRU; a search also takes a range, on a
-    logarithmic scale: learning_rate=1e-4..1e-2."""
+    """Further options to vary, or other values: hidden_dim=32,64 cell=LRC,GRU; in a search also a range, on a logarithmic
+    scale: learning_rate=1e-4..1e-2."""
     trials: Annotated[int | None, Arg("INT")] = None
-    """How many settings a search tries; 50 if not given. More than before lengthens a study."""
+    """Number of trials of a search; 50 for a new study if not given. A larger number extends a study."""
     timeout: Seconds = None
-    """Begin no other trial after so many seconds. What is left waits for the next worker."""
+    """Begin no trial after this time; the rest is left to the next worker."""
     seeds: tuple[int, ...] = (0,)
-    """The value of a trial is the mean over these, each of which decides on first weights, the order of the data and what the
-    split draws at random; for the paper's splits give its seeds."""
+    """Seeds of the runs of a trial, whose value is their mean; a seed decides the first weights, the order of the data and the
+    random part of the split. For the paper's splits give its seeds."""
     pruner: Annotated[Literal["median", "halving", "none"] | None, Arg(default="median in a search")] = None
-    """When to give a trial up: worse than the median of others at the same step, by successive halving, or never."""
+    """Rule to give a trial up early: worse than the median of the others at the same step, successive halving, or none."""
     storage: Storage = None
-    """Where the study is kept: a file, runs/tune/NAME.journal if not given, or an address of a database as Optuna takes it
+    """Storage of the study: a file, runs/tune/NAME.journal if not given, or the address of a database as Optuna takes it
     (postgresql://..., grpc://host:port), for workers on several machines."""
     preset: Annotated[str, Arg("PRESET")] = "default"
-    """Where everything that is not varied comes from, as in lrcssm train."""
+    """Settings to start from, as in lrcssm train."""
     model: ModelOptions = ModelOptions()
     training: TrainingOptions = TrainingOptions()
     columns: ColumnOptions = ColumnOptions()
     split: str = "source"
-    """Training, validation and test cases, as in lrcssm train. No test case is ever used."""
+    """Training, validation and test cases, as in lrcssm train. Test cases are never used."""
     missing: Missing = "error"
-    """What to do with missing values: refuse them, skip their steps, or carry the last value forward."""
+    """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
     solver: SolverName = "auto"
-    """How the recurrences are solved while training."""
+    """Solver of the recurrences while training."""
     data_dir: DataDir = None
-    """Where data sets are; the variable LRCSSM_DATA or the cache if not given."""
+    """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
 
     def __post_init__(self):
         check_name(self.study)
@@ -70,12 +70,15 @@ class Start:
         if min(self.seeds) < 0:
             raise InvalidValue(f"--seeds got {min(self.seeds)}; give numbers of at least 0.")
         if self.trials is not None and self.space == "paper":
-            raise InvalidValue("--trials was given with --space paper, whose grid has as many points as it has.")
+            raise InvalidValue(
+                "--trials was given with --space paper, a grid with a fixed number of points; leave it out."
+            )
         if self.trials is not None and self.trials < 1:
             raise InvalidValue(f"--trials got {self.trials}; give a number of at least 1.")
         check_timeout(self.timeout)
 
     def run(self) -> None:
+        """Make the study and work on it."""
         from ..tuning.plan import Material
         from ..tuning.storage import open_place
         from ..tuning.study import Study
@@ -105,22 +108,23 @@ class Start:
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """Help with a study: any number of these may work on it, from any time on, and any of them may be killed."""
+    """Work on a study. Any number of workers may take part at any time, and any of them may be killed."""
 
     study: StudyName
-    """Its name."""
+    """Name of the study."""
     storage: Storage = None
-    """Where the study is kept, as it was given to lrcssm tune start."""
+    """Storage of the study, as it was given to lrcssm tune start."""
     timeout: Seconds = None
-    """Begin no other trial after so many seconds."""
+    """Begin no trial after this time."""
     data_dir: DataDir = None
-    """Where data sets are on this machine, if that is not where they were for lrcssm tune start."""
+    """Folder of the data sets on this machine, if it is not that of lrcssm tune start."""
 
     def __post_init__(self):
         check_name(self.study)
         check_timeout(self.timeout)
 
     def run(self) -> None:
+        """Work on the study."""
         from ..tuning.plan import Material
         from ..tuning.worker import work
 
@@ -132,14 +136,14 @@ class Worker:
 
 @dataclasses.dataclass(frozen=True)
 class Show:
-    """Show what came of a study so far: its best trials, what mattered, and how to train the best setting."""
+    """Show the results of a study so far: its best trials, the importance of settings, and the command that trains the best."""
 
     study: StudyName
-    """Its name."""
+    """Name of the study."""
     storage: Storage = None
-    """Where the study is kept, as it was given to lrcssm tune start."""
+    """Storage of the study, as it was given to lrcssm tune start."""
     top: int = 10
-    """How many of the best trials."""
+    """Number of trials to show, the best first."""
     json: bool = False
     """Print JSON, with all trials."""
 
@@ -147,36 +151,38 @@ class Show:
         check_name(self.study)
 
     def run(self) -> None:
+        """Print the results."""
         from ..tuning.summary import facts, short
 
         study = _open(self)
-        found = facts(study) | {"command": best_command(study)}
+        found: dict[str, Any] = facts(study) | {"command": best_command(study)}
         if self.json:
             print(json.dumps(finite(found)))
             return
         names = [axis.name for axis in study.plan.space.axes]
-        best = [trial for trial in found["trials"] if trial["state"] == "complete"]
-        best.sort(key=lambda trial: (-trial["value"], trial["number"]))
+        done = [trial for trial in found["trials"] if trial["state"] == "complete"]
+        done.sort(key=lambda trial: (-trial["value"], trial["number"]))
         rows = [
             [str(trial["number"]), f"{trial['value']:.4f}", *(short(trial["settings"].get(name)) for name in names)]
-            for trial in best[: self.top]
+            for trial in done[: self.top]
         ]
-        print_table(["trial", "score", *names], rows, title=_title(study, found), notes=_notes(study, found))
+        title = f"{study.name}: {len(found['trials'])} trials on {study.plan.source}"
+        print_table(["trial", "score", *names], rows, title=title, notes=_notes(study, found))
         _print_command(study)
 
 
 @dataclasses.dataclass(frozen=True)
 class Dashboard:
-    """Look at a study in a browser, with optuna-dashboard."""
+    """Show a study in a browser, with optuna-dashboard."""
 
     study: StudyName
-    """Its name."""
+    """Name of the study."""
     storage: Storage = None
-    """Where the study is kept, as it was given to lrcssm tune start."""
+    """Storage of the study, as it was given to lrcssm tune start."""
     host: str = "localhost"
-    """Where to listen."""
+    """Name or address to listen at."""
     port: int = 8080
-    """Where to listen."""
+    """Port to listen at."""
 
     def __post_init__(self):
         check_name(self.study)
@@ -184,6 +190,7 @@ class Dashboard:
             raise InvalidValue(f"--port got {self.port}; give a number from 1 to 65535.")
 
     def run(self) -> None:
+        """Serve the dashboard until interrupted."""
         import optuna_dashboard  # pyright: ignore[reportMissingImports]
 
         study = _open(self)
@@ -198,17 +205,13 @@ def _open(command: Worker | Show | Dashboard) -> Any:
     return Study.load(command.study, open_place(command.study, command.storage, make=False))
 
 
-def _title(study: Any, found: dict[str, Any]) -> str:
-    return f"{study.name}: the best of {len(found['trials'])} trials on {study.plan.source}"
-
-
 def _notes(study: Any, found: dict[str, Any]) -> list[str]:
     from ..tuning.summary import counts
 
     notes = [f"{counts(found['states'])}."]
-    if found["left behind"]:
+    if found["abandoned"]:
         notes.append(
-            f"{found['left behind']} of those that run lost their worker; lrcssm tune worker {study.name} goes on."
+            f"{found['abandoned']} of the running trials lost their worker; lrcssm tune worker {study.name} resumes them."
         )
     if importance := ", ".join(f"{name} {share:.0%}" for name, share in found["importance"].items()):
         notes.append(f"Importance of the settings, by PED-ANOVA: {importance}.")
@@ -217,16 +220,18 @@ def _notes(study: Any, found: dict[str, Any]) -> list[str]:
 
 
 def best_command(study: Any) -> str | None:
-    """The command that trains the best setting, with the first seed."""
-    from ..tuning.study import finished_well
+    """The command that trains the best settings, with the first seed; of equal trials those of the first."""
+    from ..tuning.summary import leaders
 
-    best = finished_well(study.trials())
+    best = leaders(study.trials())
     if not best:
         return None
     plan, seed = study.plan, study.plan.seeds[0]
     model, training = plan.fields(study.settings(best[0]))
     options = tuple(f"{name}={json.dumps(value)}" for name, value in model.pop("cell_options", {}).items())
-    columns = {name: tuple(value) if isinstance(value, list) else value for name, value in plan.columns.items()}
+    columns: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in plan.columns.items()
+    }
     return command(
         Train(
             plan.source,
@@ -237,21 +242,26 @@ def best_command(study: Any) -> str | None:
             seed=seed,
             split_seed=seed,
             **plan.settings,
-        )  # fmt: skip
+        )
     )
 
 
 def _print_command(study: Any) -> None:
+    from ..tuning.summary import leaders
+
     if text := best_command(study):
-        print(f"To train the best:\n{text}")  # in one line, to be copied
+        best = leaders(study.trials())
+        which = "best trial" if len(best) == 1 else f"first of {len(best)} trials with equal scores"
+        print(f"To train the {which}:\n{text}")  # in one line, to be copied
 
 
 def check_name(name: str) -> None:
-    """Refuses a study's name that cannot be part of a file's."""
+    """Refuse a name of a study that cannot be part of a file's name."""
     if not re.fullmatch(r"\w[\w.-]{0,99}", name):
         raise InvalidValue(f"A study cannot be called {name!r}; give letters, digits, points, hyphens and underscores.")
 
 
 def check_timeout(timeout: float | None) -> None:
+    """Refuse a time that is not positive."""
     if timeout is not None and not timeout > 0:
         raise InvalidValue(f"--timeout got {timeout:g}; give a number of seconds above 0.")

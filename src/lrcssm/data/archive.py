@@ -1,7 +1,7 @@
-"""Data sets of the archive of time series classification and regression problems: how to get them.
+"""Data sets of the archive of time series classification and regression problems.
 
-Nobody publishes checksums of the archive. So the one of the first download is written beside the data, into
-`NAME.lock.json`, with those of the files in it, and what is downloaded or read later has to be the same.
+The archive publishes no checksums. That of the first download is written beside the data, into `NAME.lock.json`, with those of
+the files in it; later downloads and the files themselves are compared with it.
 """
 
 import datetime
@@ -18,7 +18,7 @@ from .problems import NAMES, close
 from .unpack import unpack
 
 MIRROR = "https://timeseriesclassification.com/aeon-toolkit/{name}.zip"
-"""Where the archive is; `{name}` stands for the name of a data set."""
+"""Address of the archive; `{name}` stands for the name of a data set."""
 
 
 def fetch(
@@ -33,13 +33,13 @@ def fetch(
     pause: float = 1.0,
     progress: Progress | None = None,
 ) -> pathlib.Path:
-    """Gets a data set of the archive, unless it is there.
+    """Download a data set of the archive, unless it is there.
 
     **Arguments:**
 
     - `name`: of the data set. The archive grows: a name that is not in `NAMES` is tried as well.
-    - `directory`: where to; that of `lrcssm.data.directory()` if not given.
-    - `url`: from where: an address with `{name}` in it, that of a folder, or that of one zip file.
+    - `directory`: the data directory; that of `lrcssm.data.load` if not given.
+    - `url`: an address with `{name}` in it, that of a folder, or that of one zip file.
     - `demanded`: the SHA-256 that the zip file must have.
     - `force`: download it even if it is there.
     - `timeout`, `retries`, `pause`, `progress`: as for `lrcssm.data.download.download`.
@@ -52,9 +52,9 @@ def fetch(
 
     name = {known.lower(): known for known in NAMES}.get(name.lower(), name)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        raise DataError(f"{name!r} cannot be the name of a data set; give one of those of lrcssm data list --all.")
+        raise DataError(f"{name!r} cannot be the name of a data set; give one of lrcssm.data.problems.NAMES.")
     if demanded is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", demanded):
-        raise DataError(f"--sha256 got {demanded!r}; give the 64 hexadecimal digits of a SHA-256.")
+        raise DataError(f"demanded= got {demanded!r}; give the 64 hexadecimal digits of a SHA-256.")
     demanded = None if demanded is None else demanded.lower()
     address = _address(url, name)
     place = data_directory(directory)
@@ -62,8 +62,8 @@ def fetch(
     if folder.is_dir() and not force:
         if demanded is not None and record.get("sha256") != demanded:
             raise DataError(
-                f"{folder} is there, and was not made from a file with the SHA-256 {demanded}; give --force to download "
-                "it again."
+                f"{folder} is there, and was not made from a file with the SHA-256 {demanded}; pass force=True to "
+                "download it again."
             )
         verify(folder)
         return folder
@@ -82,7 +82,7 @@ def fetch(
         if expected is not None and found != expected:
             who = "was demanded" if demanded is not None else f"was recorded in {name}.lock.json at the first download"
             raise DataError(
-                f"{name}.zip has the SHA-256 {found}, but {expected} {who}; if you trust the new file, give --sha256 {found}."
+                f"{name}.zip has the SHA-256 {found}, but {expected} {who}; pass that as demanded= if you trust the new file."
             )
         _place(parcel, folder, name, {"url": "a file put there by hand" if by_hand else address, "sha256": found})
     finally:
@@ -92,14 +92,14 @@ def fetch(
 
 
 def verify(folder: pathlib.Path) -> None:
-    """Raises `DataError` if the files of a data set are not those that came with the first download. What was not
-    downloaded by `fetch` is believed."""
+    """Raise `DataError` if the files of a data set are not those of the first download. Folders that `fetch` did not make are not
+    checked."""
     record = _read_record(folder.with_name(f"{folder.name}.lock.json"))
     for file, checksum in record.get("files", {}).items():
         path = folder / file
         if not path.is_file() or sha256(path) != checksum:
             what = "is not the file that was downloaded" if path.is_file() else "is missing"
-            raise DataError(f"{path} {what}; lrcssm data fetch {folder.name} --force gets it again.")
+            raise DataError(f"{path} {what}; fetch it again with force=True.")
 
 
 def _address(url: str, name: str) -> str:
@@ -112,21 +112,21 @@ def _address(url: str, name: str) -> str:
 
 
 def _advice(sentence: str, name: str, address: str, parcel: pathlib.Path) -> str:
-    """The sentence of a failed download, and what can be done about it."""
+    """Add a remedy to the sentence of a failed download."""
     start = sentence.rstrip(".")
     if name not in NAMES:
-        hint = close(name, NAMES) or "; lrcssm data list --all shows the names that are known"
+        hint = close(name, NAMES) or "; known names are in lrcssm.data.problems.NAMES"
         if " 404 " in sentence:
             return f"{start}{hint}."
         start = f"{name} is not a name that is known here{hint}; {start}"
     return (
-        f"{start}; try later, give another --url, or get {address} by other means, put it at {parcel} and "
-        "give the same command again."
+        f"{start}; try later, pass another url=, or get {address} by other means, put it at {parcel} and "
+        "fetch it again."
     )
 
 
 def _place(parcel: pathlib.Path, folder: pathlib.Path, name: str, record: dict[str, Any]) -> None:
-    """Unpacks beside the destination, then puts the folder in its place and writes down what is in it."""
+    """Unpack beside the destination, move the folder to its place and write the record."""
     fresh = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder.parent))
     old = fresh.with_name(fresh.name + ".old")
     try:

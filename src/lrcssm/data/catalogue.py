@@ -1,23 +1,20 @@
 """Data sets by name: built in, synthetic, or in the data directory; and files by their path."""
 
 import dataclasses
-import errno
 import os
 import pathlib
-import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import numpy as np
-
+from ..errors import MissingFile
 from ..files import cache_folder
 from . import archive, problems, synthetic
 from .bundled import digits
 from .dataset import Dataset
 from .download import DataError
 
-SUFFIXES = (".npz", ".ts", ".arff", ".csv")
-"""What the names of readable files end in; `.gz` may follow."""
+SUFFIXES = (".npz", ".ts", ".arff", ".csv", ".tsv", ".parquet", ".txt")
+"""Endings of readable files, in order of preference; `.gz` may follow those of text."""
 
 BUILT_IN = {"digits": digits}
 
@@ -40,7 +37,7 @@ class Entry:
 
 
 def directory(given: str | os.PathLike[str] | None = None) -> pathlib.Path:
-    """Where data sets are kept: as given, else `$LRCSSM_DATA`, else the user's cache directory."""
+    """Return the data directory: as given, else `$LRCSSM_DATA`, else one in the user's cache."""
     if given is not None:
         return pathlib.Path(given).expanduser()
     if named := os.environ.get("LRCSSM_DATA"):
@@ -54,8 +51,12 @@ def load(
     directory: str | os.PathLike[str] | None = None,
     task: str | None = None,
     target: str | None = None,
+    case: str | Sequence[str] | None = None,
+    time: str | None = None,
+    ignore: Sequence[str] = (),
+    channels: Sequence[str] | None = None,
 ) -> Dataset:
-    """Reads a data set: one of this package, one of the data directory, or a file or folder of yours.
+    """Read a data set: one of this package, one of the data directory, or a file or folder of yours.
 
     ```python
     from lrcssm.data import load
@@ -71,18 +72,23 @@ def load(
         `"adding:4000"`; a name in the data directory, for a file `NAME.npz`, `NAME.ts` and so on, a folder `NAME`, or
         `NAME_TRAIN.*` with `NAME_TEST.*`; or a path. Of the first two a file of the same name is reached by `./digits`.
     - `directory`: the data directory; `$LRCSSM_DATA` if not given, or a directory in the user's cache.
-    - `task`: `"classify"` or `"regress"` where a file leaves it open whether its whole numbers are classes; decided by
-        what they look like if not given.
-    - `target`: the name of the column of a `.csv` that holds the targets, or `"none"` if no column does; known by usual names
-        if not given.
-    """
-    from .readers import NoTargetColumn, read
+    - `task`: `"classify"` or `"regress"` where a file leaves it open whether its whole numbers are classes, `"per-step"` if each
+        step has a target; decided by what the targets look like if not given.
+    - `target`, `case`, `time`, `ignore`, `channels`: names of columns of a table, as for `lrcssm.data.readers.read`; guessed if
+        not given, and the guess is in `Dataset.guess`.
 
-    text = os.fspath(source)
+    **Returns:**
+
+    A `Dataset`.
+    """
+    from .readers import Columns, NoTargetColumn
+
+    text, columns = os.fspath(source), Columns(case, time, target, ignore, channels)
     if isinstance(source, str):
         kind, colon, length = text.partition(":")
-        if target is not None and (text in BUILT_IN or kind in synthetic.KINDS):
-            raise NoTargetColumn(f"{text} has targets of its own, and no column {target!r}; leave --target out.")
+        if columns.given and (text in BUILT_IN or kind in synthetic.KINDS):
+            role, own = next(iter(columns.given.items()))
+            raise NoTargetColumn(f"{text} has no column {own[0]!r}; leave {role}= out.")
         if text in BUILT_IN:
             return BUILT_IN[text]()
         if kind in synthetic.KINDS:
@@ -90,14 +96,19 @@ def load(
     if isinstance(source, os.PathLike) or _is_path(text):
         path = pathlib.Path(text).expanduser()
         if not path.exists():
-            hint = "it does not exist; give a file, a folder, or a name of lrcssm data list"
-            raise FileNotFoundError(errno.ENOENT, hint, text)
-        return read(path, task, target)
-    return _from_directory(text, _directory(directory), task, target)
+            raise MissingFile(f"{text} does not exist; give a file, a folder, or a name of lrcssm data list.")
+        return _read(path, task, columns)
+    return _from_directory(text, _directory(directory), task, columns)
+
+
+def _read(path: pathlib.Path, task: str | None, columns: Any) -> Dataset:
+    from .readers import read
+
+    return read(path, task, **dataclasses.asdict(columns))
 
 
 def from_anywhere(source: str) -> str:
-    """A source as it is found from any folder: a path from the root, a name as it is."""
+    """Make a source that is found from any folder: a path from the root, a name as it is."""
     named = source in BUILT_IN or source.partition(":")[0] in synthetic.KINDS
     path = os.path.expanduser(source)
     return source if named or not os.path.exists(path) else os.path.abspath(path)
@@ -107,12 +118,12 @@ _directory = directory  # within `load` the name is that of an argument
 
 
 def names(directory: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """The names that `load` knows now, without those that would have to be fetched first."""
+    """Return the names that `load` knows now, without those that would have to be fetched first."""
     return tuple(entry.name for entry in entries(directory) if entry.where != "archive")
 
 
 def entries(directory: str | os.PathLike[str] | None = None) -> Iterator[Entry]:
-    """All that there is, what can be fetched last."""
+    """Go through the catalogue; data sets that would have to be fetched come last."""
     yield Entry("digits", "built in", 1797, 64, 1, 10)
     for name, kind in synthetic.KINDS.items():
         yield Entry(name, "synthetic", kind.cases, kind.length, kind.channels, kind.classes)
@@ -130,7 +141,7 @@ def _is_path(text: str) -> bool:
 
 
 def _stem(file: str) -> str:
-    """The name of a file without what says its format, or all of it if it is not a format that we read."""
+    """Strip the ending of a readable file; other names stay as they are."""
     bare = file.removesuffix(".gz")
     suffix = next((suffix for suffix in SUFFIXES if bare.lower().endswith(suffix)), None)
     return file if suffix is None else bare[: -len(suffix)]
@@ -147,7 +158,7 @@ def _synthesise(kind: str, length: str | None) -> Dataset:
 
 
 def _found(place: pathlib.Path) -> dict[str, list[pathlib.Path]]:
-    """The data sets of a directory by name, each with what it consists of: one file or folder, or several parts."""
+    """Find the data sets of a directory by name, each with its files: one file or folder, or several parts."""
     if not place.is_dir():
         return {}
     found: dict[str, list[pathlib.Path]] = {}
@@ -155,18 +166,19 @@ def _found(place: pathlib.Path) -> dict[str, list[pathlib.Path]]:
         if path.name.startswith("."):
             continue
         if path.is_dir():
-            # A folder that holds nothing for us is none of our business.
             if any(_stem(child.name) != child.name or child.is_dir() for child in path.iterdir()):
                 found.setdefault(path.name, []).insert(0, path)
         elif (stem := _stem(path.name)) != path.name:
             name = stem.removesuffix("_TRAIN").removesuffix("_TEST")
+            if _suffix(path) == ".txt" and name == stem:
+                continue  # a description more often than data
             found.setdefault(name, []).append(path)
-    # What has the name of something that is always here cannot be meant by it.
+    # Names of built-in and synthetic sets never mean files.
     return {name: paths for name, paths in found.items() if name and name not in (*BUILT_IN, *synthetic.KINDS)}
 
 
-def _from_directory(name: str, place: pathlib.Path, task: str | None, target: str | None) -> Dataset:
-    from .readers import read, read_parts
+def _from_directory(name: str, place: pathlib.Path, task: str | None, columns: Any) -> Dataset:
+    from .readers import read_parts
 
     found = _found(place)
     if name not in found:
@@ -179,7 +191,7 @@ def _from_directory(name: str, place: pathlib.Path, task: str | None, target: st
             )
         like = problems.close(name, dict.fromkeys([*BUILT_IN, *synthetic.KINDS, *found, *problems.NAMES]))
         raise DataError(
-            f"{name!r} is neither a file nor a data set in {place}{like or '; lrcssm data list shows what there is'}."
+            f"{name!r} is neither a file nor a data set in {place}{like or '; lrcssm data list shows all names'}."
         )
     paths = found[name]
     whole = [path for path in paths if path.is_dir() or _stem(path.name) == name]
@@ -188,39 +200,33 @@ def _from_directory(name: str, place: pathlib.Path, task: str | None, target: st
         chosen = min(whole, key=lambda path: -1 if path.is_dir() else SUFFIXES.index(_suffix(path)))
         if chosen.is_dir():
             archive.verify(chosen)
-        return dataclasses.replace(read(chosen, task, target), name=name)
+        return dataclasses.replace(_read(chosen, task, columns), name=name)
     formats = [_suffix(path) for path in paths]
     suffix = min(formats, key=lambda one: (-formats.count(one), SUFFIXES.index(one)))
     parts = {_stem(path.name).rpartition("_")[2].lower(): path for path in paths if _suffix(path) == suffix}
     if len(parts) == 2:
-        return dataclasses.replace(read_parts(parts, name, task, target), name=name)
+        return dataclasses.replace(read_parts(parts, name, task, columns), name=name)
     ((part, path),) = parts.items()
-    dataset, word = read(path, task, target), "training" if part == "train" else "test"
+    dataset, word = _read(path, task, columns), "training" if part == "train" else "test"
     return dataclasses.replace(dataset, name=name, about=f"{dataset.about} Only the {word} part is here.".strip())
 
 
 def _peek(name: str, paths: list[pathlib.Path]) -> tuple[int | None, ...]:
-    """Cases, length, channels and classes as far as they can be had at once: from the archive's table for a folder, from
-    the headers of the arrays for a file of numpy."""
+    """Return cases, length, channels and classes as far as they are known without reading: from the archive's table for a
+    folder, from the headers of the arrays for a file of numpy."""
     if paths[0].is_dir():
         return problems.MULTIVARIATE.get(name, ())
     if len(paths) > 1 or _suffix(paths[0]) != ".npz" or paths[0].suffix == ".gz":
         return ()
-    shapes = {}
+    from .readers import FileError
+    from .readers.npz import shapes
+
     try:
-        with zipfile.ZipFile(paths[0]) as file:
-            for key in ("X", "classes"):
-                if f"{key}.npy" in file.namelist():
-                    with file.open(f"{key}.npy") as array:
-                        read = {
-                            (1, 0): np.lib.format.read_array_header_1_0,
-                            (2, 0): np.lib.format.read_array_header_2_0,
-                        }
-                        shapes[key] = read[np.lib.format.read_magic(array)](array)[0]
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        found = shapes(paths[0])
+    except FileError:
         return ()
-    size = (*shapes.get("X", ()), 1, None)[:3] if len(shapes.get("X", ())) in (2, 3) else (None,) * 3
-    return (*size, *shapes.get("classes", (None,))[:1])
+    size = (*found.get("X", ()), 1, None)[:3] if len(found.get("X", ())) in (2, 3) else (None,) * 3
+    return (*size, *found.get("classes", (None,))[:1])
 
 
 def _suffix(path: pathlib.Path) -> str:

@@ -1,12 +1,18 @@
 """A data set: what a reader gives, before anything is decided about how to train on it."""
 
 import dataclasses
+import re
+import unicodedata
 
 import numpy as np
 
 from ..errors import InvalidValue
 from .cases import Cases
 from .splits import VALIDATION, Split, hold_out
+
+_LONGEST_NAME = 80
+# Marks that change the direction of the text after them.
+_DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,24 +29,29 @@ class Dataset:
 
     **Attributes:**
 
-    - `name`: for people.
+    - `name`: one component of a path: without separators and control characters, whatever was given.
     - `series`: one float32 array `(time, channels)` for each case, NaN where a value is missing.
-    - `targets`: one for each case: positions in `classes`, or numbers, `(cases,)` or `(cases, targets)`; `None` where
-        there are none.
+    - `targets`: one for each case: positions in `classes`, or numbers, `(cases,)` or `(cases, targets)`; or one for each
+        step, a tuple of such arrays `(time,)`, NaN where a step has no number; `None` without targets.
     - `classes`: names of the classes, or `None` for regression.
-    - `split`: which cases the source itself sets aside, or `None`. Its validation part may be empty.
-    - `times`: when each step was measured, `(time,)` for each case and increasing, or `None` for equal steps.
+    - `split`: the split of the source, or `None`. Its validation part may be empty.
+    - `times`: time of each step, `(time,)` for each case and increasing, or `None` for equal steps.
     - `channel_names`: as many as there are channels, or `None`.
     - `about`: one paragraph: where it is from, and the best score that is possible if that is known.
-    - `index`, `total`: for a part of a data set that the paper's experiments used: which position each case has in the
-        order that they permute, and how many there are in all; see `paper_parts`.
-    - `ids`: what the source calls each case, or `None` if it only counts them.
-    - `step`: how much of the source's time each step takes if all take the same; `None` where it has no times, or `times`.
+    - `index`, `total`: for a part of a data set that the paper's experiments used: the position of each case in the order
+        that they permute, and the number of cases in all; see `lrcssm_paper.splits.paper_parts`.
+    - `ids`: names of the cases in the source, or `None` if it only counts them.
+    - `step`: source time per step if all steps take the same; `None` where there are no times, or `times`.
+    - `guess`: one sentence about how a table was understood; empty where nothing was guessed.
+    - `labels`: for readers: `"listed"` if the source lists its classes or has numbers, `"found"` if `classes` are those that
+        occur, `"open"` if these may also be numbers of a regression.
+
+    Control characters in names of classes, channels and cases are escaped.
     """
 
     name: str
     series: tuple[np.ndarray, ...]
-    targets: np.ndarray | None = None
+    targets: np.ndarray | tuple[np.ndarray, ...] | None = None
     classes: tuple[str, ...] | None = None
     split: Split | None = None
     times: tuple[np.ndarray, ...] | None = None
@@ -50,45 +61,59 @@ class Dataset:
     total: int | None = None
     ids: tuple[str, ...] | None = None
     step: float | None = None
+    guess: str = ""
+    labels: str = "listed"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", safe_name(self.name))
+        for field in ("classes", "channel_names", "ids"):
+            if (texts := getattr(self, field)) is not None:
+                object.__setattr__(self, field, tuple(map(printable, texts)))
 
     def __len__(self) -> int:
         return len(self.series)
 
     @property
     def task(self) -> str:
-        """`"classify"`, `"regress"`, or `"none"` if there are no targets."""
+        """`"classify"`, `"regress"`, `"per-step"`, or `"none"` if there are no targets."""
         if self.targets is None:
             return "none"
+        if isinstance(self.targets, tuple):
+            return "per-step"
         return "regress" if self.classes is None else "classify"
 
     @property
     def missing(self) -> int:
-        """How many values are NaN."""
+        """Number of values that are NaN."""
         return sum(int(np.isnan(one).sum()) for one in self.series)
 
     def id_of(self, case: int) -> str | int:
-        """What the source calls a case, or its position."""
+        """Return the name of a case in the source, or its position."""
         return int(case) if self.ids is None else self.ids[case]
 
     def with_times(self) -> "Dataset":
-        """The same with `times` also where all steps take the same time, as long as the source says how long that is."""
+        """Fill in `times` where all steps take the same time, as long as the source says how long that is."""
         if self.times is not None or self.step is None:
             return self
         return dataclasses.replace(self, times=tuple(self.step * np.arange(len(one)) for one in self.series))
 
     def cases(self, missing: str = "error", unit: float | None = None) -> Cases:
-        """All of them, ready to be trained on; `missing` and `unit` are as for `Cases.of`."""
+        """Check all cases for training; `missing` and `unit` are as for `Cases.of`."""
         return Cases.of(self.series, self.targets, times=self.times, unit=unit, missing=missing)
 
     def parts(self, seed: int = 0, missing: str = "error", split: Split | None = None) -> tuple[Cases, Cases, Cases]:
-        """Training, validation and test cases.
+        """Select training, validation and test cases.
 
         **Arguments:**
 
-        - `seed`: of what is drawn at random: all parts (70, 15 and 15 %), or only the validation part (15 % of
-            the training cases) if the source has a test part but none for validation. Classes keep their shares.
+        - `seed`: of the random draw of all parts (70, 15 and 15 %), or of the validation part alone (15 % of the training
+            cases) if the source has a test part but none for validation. Classes keep their shares.
         - `missing`: as for `Cases.of`.
-        - `split`: one of your own, e.g. `paper_parts(dataset, seed)`.
+        - `split`: one of your own, e.g. `lrcssm_paper.splits.paper_parts(dataset, seed)`.
+
+        **Returns:**
+
+        Cases for training, validation and test.
         """
         chosen = self.complete_split(seed) if split is None else split
         cases = self.cases(missing)
@@ -96,7 +121,7 @@ class Dataset:
         return train, validation, test
 
     def complete_split(self, seed: int = 0) -> Split:
-        """The split that `parts` uses."""
+        """Return the split that `parts` uses."""
         rng = np.random.default_rng(seed)
         if self.split is not None and len(self.split.validation):
             return self.split
@@ -107,9 +132,9 @@ class Dataset:
         return Split(*self._cut(rest, VALIDATION / (1 - VALIDATION), rng), test)
 
     def _cut(self, which: np.ndarray, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """`hold_out` of some cases; at least two are left."""
-        labels = None if self.classes is None or self.targets is None else self.targets[which]
-        kept, held = hold_out(which, share, rng, labels)
+        """Hold out a share of some cases; at least two are left."""
+        stratified = self.classes is not None and isinstance(self.targets, np.ndarray)
+        kept, held = hold_out(which, share, rng, self.targets[which] if stratified else None)  # pyright: ignore
         if len(kept) < 2:
             own, least = ("cases", 4) if self.split is None else ("training cases", 3)
             have = len(self) if self.split is None else len(self.split.train)
@@ -117,3 +142,26 @@ class Dataset:
                 f"{self.name} has {have} {own}, too few for training, validation and test; give at least {least}."
             )
         return kept, held
+
+
+def safe_name(text: str) -> str:
+    """Make one component of a path from any text.
+
+    ```python
+    from lrcssm.data.dataset import safe_name
+
+    print(safe_name("../../etc/passwd"))  # etc_passwd
+    ```
+    """
+    plain = printable(text).replace("\\", "/").strip("./ ")
+    return re.sub(r"(?:/|\.\.+)+", "_", plain)[:_LONGEST_NAME].strip("./ ") or "data"
+
+
+def printable(text: str) -> str:
+    """Escape characters that control a terminal or turn text around, as in `\\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one.encode("unicode_escape").decode() if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") or one in _DIRECTIONS
+        else one for one in text
+    )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Downloads that survive: cut connections are taken up where they ended, and a file is under its name only when whole.
+"""Downloads that can be resumed, with limits; a file has its name only when it is complete.
 
-What has come so far is in `NAME.part`, and what it is a part of (address, length, and the validator that the server
-gave it) in `NAME.part.json`. A later attempt asks for the rest with `Range` and `If-Range` (RFC 9110, 13.1.5 and 14.2): a
-server whose file has changed sends all of it instead.
+The part that has come is in `NAME.part`, and its address and the validator that the server gave it in `NAME.part.json`. A later
+attempt asks for the rest with `Range` and `If-Range` (RFC 9110, 13.1.5 and 14.2): a server whose file has changed sends all of
+it instead. (pooch neither resumes nor limits size, speed or what a zip file inflates to, so it would replace little of this.)
 """
 
 import contextlib
@@ -21,18 +21,20 @@ from ..errors import LrcssmError
 MOST_BYTES = 32 * 2**30
 _MOST_ATTEMPTS = 200
 _BLOCK = 2**16
+SLOWEST = 1000
+"""Bytes a second below which a download is given up."""
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 
 Progress = Callable[[int, int | None], None]
-"""Is told how many bytes are there, and how many there will be, or `None` if the server does not say."""
+"""Called with the number of bytes that have come and of all, `None` if the server does not say."""
 
 
 class DataError(LrcssmError, ValueError):
-    """Data that cannot be had; its text says why, and what to do."""
+    """A data set that cannot be loaded or downloaded."""
 
 
 class _Interrupted(Exception):
-    """A connection that ended too early; another attempt may do better."""
+    """A connection that ended too early; another attempt may succeed."""
 
 
 def download(
@@ -44,16 +46,16 @@ def download(
     pause: float = 1.0,
     progress: Progress | None = None,
 ) -> None:
-    """Downloads a file, or the rest of it.
+    """Download a file, or the rest of it.
 
     **Arguments:**
 
     - `url`: http or https.
-    - `target`: where to; what has come so far stands beside it, also after an interruption.
-    - `timeout`: seconds without a byte after which a connection is given up.
-    - `retries`: how many attempts in a row may fail without a single new byte, after the first.
+    - `target`: the file; the part that has come is beside it, also after an interruption.
+    - `timeout`: seconds without a byte after which a connection is given up, and over which the speed is measured.
+    - `retries`: most attempts in a row without a new byte, after the first.
     - `pause`: seconds before the first of them; each later one waits twice as long.
-    - `progress`: told how far it is.
+    - `progress`: called after each piece.
     """
     part = target.with_name(target.name + ".part")
     with _alone(part):
@@ -75,7 +77,7 @@ def download(
 
 
 def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | None) -> None:
-    """One connection; raises `_Interrupted` if another one may help."""
+    """Open one connection; raises `_Interrupted` if another one may help."""
     import http.client
     import ssl
     import urllib.error
@@ -102,9 +104,17 @@ def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | 
                 done = start
                 if progress is not None:
                     progress(done, total)
-                while block := answer.read(_BLOCK):
+                mark, since = done, time.monotonic()
+                while block := answer.read1(_BLOCK):
                     file.write(block)
                     done += len(block)
+                    if time.monotonic() - since > timeout:
+                        if done - mark < SLOWEST * timeout:
+                            raise DataError(
+                                f"{_host(url)} sends fewer than {SLOWEST:,} bytes a second of {url} ({done:,} bytes are kept, to go "
+                                "on from)."
+                            )
+                        mark, since = done, time.monotonic()
                     if done > MOST_BYTES:
                         raise DataError(f"{url} is larger than {MOST_BYTES / 2**30:.0f} GiB; that is no data set.")
                     if progress is not None:
@@ -136,20 +146,21 @@ def _redirects() -> Any:
     import urllib.request
 
     class Redirects(urllib.request.HTTPRedirectHandler):
-        """Follows a redirection, but never from https to something that others can read and change."""
+        """Redirections to https, and from http to http."""
 
         def redirect_request(self, req, fp, code, msg, headers, newurl):
-            if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-                raise DataError(
-                    f"{_host(req.full_url)} redirects to {newurl}, which is not secure; give another --url."
-                )
+            scheme = newurl.partition(":")[0].lower()
+            if scheme != "https" and (scheme != "http" or req.full_url.startswith("https:")):
+                if fp is not None:
+                    fp.close()
+                raise DataError(f"{_host(req.full_url)} redirects to {newurl}, which is not secure; give another url=.")
             return super().redirect_request(req, fp, code, msg, headers, newurl)
 
     return Redirects()
 
 
 def _extent(answer: Any, have: int) -> tuple[int, int | None]:
-    """Where the answer begins, and how long the whole file is."""
+    """Read where the answer begins, and the length of the whole file."""
     length = answer.headers.get("Content-Length", "")
     size = int(length) if length.isdecimal() else None
     if answer.status != 206:
@@ -165,7 +176,7 @@ def _extent(answer: Any, have: int) -> tuple[int, int | None]:
 
 
 def _validator(headers: Any) -> str | None:
-    """What `If-Range` may name: a strong ETag, or else the date of the last change."""
+    """Return the value for `If-Range`: a strong ETag, or else the date of the last change."""
     tag = headers.get("ETag")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
 
@@ -195,7 +206,7 @@ def _read_note(part: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _alone(part: pathlib.Path) -> Iterator[None]:
-    """Makes sure that nobody else writes to the same file, as far as the system can."""
+    """Lock a file against other processes, as far as the system can."""
     with part.open("ab") as file:
         with contextlib.suppress(ImportError):
             import fcntl
@@ -213,7 +224,7 @@ def _alone(part: pathlib.Path) -> Iterator[None]:
 
 
 def check_url(url: str) -> None:
-    """Raises `DataError` if an address is not one of http or https."""
+    """Raise `DataError` if an address is not one of http or https."""
     import urllib.parse
 
     try:
@@ -223,11 +234,11 @@ def check_url(url: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise DataError(f"--url got {url!r}; give an address that begins with https:// or http://.")
+        raise DataError(f"url= got {url!r}; give an address that begins with https:// or http://.")
 
 
 def sha256(path: pathlib.Path) -> str:
-    """The checksum of a file."""
+    """Compute the checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Size(NamedTuple):
-    """What the archive says of a data set; cases are those for training and for test together."""
+    """Size of a data set of the archive; cases are those for training and test together."""
 
     cases: int
     length: int
@@ -88,7 +88,7 @@ NAMES = (*MULTIVARIATE, *UNIVARIATE, *REGRESSION)
 
 
 def close(name: str, names: Iterable[str]) -> str:
-    """What to say after a name that does not exist: those that are like it, or nothing."""
+    """Suggest similar names for one that does not exist; empty if there are none."""
     lower = {one.lower(): one for one in names}
     found = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)
     return f"; perhaps you meant {' or '.join(lower[one] for one in found)}" if found else ""

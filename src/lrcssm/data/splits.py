@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 VALIDATION = 0.15
-"""Share of the cases that is held out for validation, and for test, where nothing else is said."""
+"""Share of the cases that is held out for validation, and for test, by default."""
 
 
 class Split(NamedTuple):
@@ -18,7 +18,7 @@ class Split(NamedTuple):
 
     @classmethod
     def of(cls, order: Int[np.ndarray, " cases"]) -> "Split":
-        """70, 15 and 15 % of the cases in a given order."""
+        """Cut an order of cases into 70, 15 and 15 %."""
         return cls(*np.split(order, [int(0.7 * len(order)), int(0.85 * len(order))]))
 
 

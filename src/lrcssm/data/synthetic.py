@@ -1,6 +1,6 @@
-"""Synthetic data sets: made from a seed, of any length, and with a best score that is known.
+"""Synthetic data sets of any length, made from a seed, with a known best score.
 
-| name | the question | a constant answer | the best answer |
+| name | target | best constant | best prediction |
 |---|---|---|---|
 | `adding` | the sum of two marked numbers | MSE 1/6 | MSE 0 |
 | `copying` | which symbol was the j-th marked one | 1/8 right | all right |
@@ -23,11 +23,10 @@ _MOST_VALUES = 2**30
 
 
 def adding(cases: int = 2000, length: int = 400, *, seed: int = 0) -> Dataset:
-    """The adding problem (Hochreiter and Schmidhuber, 1997): the sum of two numbers far apart.
+    """Make the adding problem (Hochreiter and Schmidhuber, 1997).
 
-    The first channel is uniform in [0, 1], the second is 1 at one step of the first half and at one of the second, and 0
-    elsewhere. The target is the sum of the two marked numbers. Its variance is 2/12, so that the best constant has a mean
-    squared error of 1/6; whoever reads the marks has one of 0.
+    The first channel is uniform in [0, 1], the second is 1 at one step of each half and 0 elsewhere. The target is the sum of the
+    two marked numbers. Its variance is 2/12, the mean squared error of the best constant.
 
     ```python
     from lrcssm.data.synthetic import adding
@@ -39,7 +38,7 @@ def adding(cases: int = 2000, length: int = 400, *, seed: int = 0) -> Dataset:
 
     **Arguments:**
 
-    - `cases`, `length`: how many series, and how many steps each.
+    - `cases`, `length`: number of series, and of steps of each.
     - `seed`: the same seed gives the same data.
     """
     rng = _checked("adding", cases, length, 2, 2, seed)
@@ -57,17 +56,16 @@ def adding(cases: int = 2000, length: int = 400, *, seed: int = 0) -> Dataset:
 
 
 def copying(cases: int = 2000, length: int = 200, *, symbols: int = 8, marked: int = 4, seed: int = 0) -> Dataset:
-    """Selective copying as a question (after Gu and Dao, 2023): which symbol was the j-th marked one?
+    """Make selective copying as a classification (after Gu and Dao, 2023): find the symbol that was the j-th marked one.
 
-    Each step but the last shows one of `symbols` symbols, one channel for each. At `marked` of these steps, anywhere,
-    the next channel is 1. The last step asks for one of them: channel j of the remaining ones is 1. Only then is it
-    known which of the marked symbols is wanted, so that all of them have to be kept. Classes are equally frequent.
+    Each step but the last shows one of `symbols` symbols, one channel for each. At `marked` of these steps the next channel is 1. At
+    the last step channel j of the remaining ones is 1: only then it is known which symbol is wanted, so that all have to be kept.
+    Classes are equally frequent.
 
     **Arguments:**
 
-    - `cases`, `length`: how many series, and how many steps each.
-    - `symbols`, `marked`: how many kinds of symbols there are, and how many have to be remembered.
-    - `seed`: the same seed gives the same data.
+    - `cases`, `length`, `seed`: as for `adding`.
+    - `symbols`, `marked`: number of symbols, and of those to be kept.
     """
     if symbols < 2 or marked < 1:
         raise DataError(
@@ -93,14 +91,14 @@ def copying(cases: int = 2000, length: int = 200, *, symbols: int = 8, marked: i
 
 
 def parity(cases: int = 2000, length: int = 40, *, seed: int = 0) -> Dataset:
-    """Is the number of ones odd? Each bit turns the answer round, so that no part of the series says anything about it,
-    and a state has to be kept exactly. Diagonal linear recurrences with positive eigenvalues cannot do that for all
-    lengths (Sarrof, Veitsman and Hahn, 2024). Both classes are equally frequent.
+    """Make the parity problem: the class is odd or even, the number of ones.
+
+    A part of the series tells nothing about the class, and the state has to be kept exactly. Diagonal linear recurrences with positive
+    eigenvalues cannot do that for all lengths (Sarrof, Veitsman and Hahn, 2024). Both classes are equally frequent.
 
     **Arguments:**
 
-    - `cases`, `length`: how many series, and how many steps each.
-    - `seed`: the same seed gives the same data.
+    - `cases`, `length`, `seed`: as for `adding`.
     """
     rng = _checked("parity", cases, length, 1, 1, seed)
     bits, targets = rng.integers(2, size=(cases, length)), _balanced(rng, cases, 2)
@@ -114,12 +112,11 @@ def parity(cases: int = 2000, length: int = 40, *, seed: int = 0) -> Dataset:
 
 
 def oscillators(cases: int = 2000, length: int = 200, *, noise: float = 0.3, seed: int = 0) -> Dataset:
-    """Which frequency has a damped oscillation that was sampled at random times?
+    """Make damped oscillations that are sampled at random times; the class is the frequency.
 
     x(t) = A exp(−γt) cos(2πft + φ) + noise, at times drawn uniformly from [0, S]. The four classes are frequencies f within
-    8 % of 0.5, 0.71, 1 and 1.41. S is between 0.05 and 0.2 for each step and differs from case to case: without the times
-    nobody can tell a fast oscillation that was sampled often from a slow one that was sampled rarely. A is between 0.5
-    and 1.5, and the amplitude falls to between 1/e and 1/e³ of that at the end.
+    8 % of 0.5, 0.71, 1 and 1.41. S is between 0.05 and 0.2 for each step and differs from case to case, so that the times are
+    needed. A is between 0.5 and 1.5, and the amplitude falls to between 1/e and 1/e³ of that at the end.
 
     A frequency can be estimated with a standard deviation of about √(6/N)·noise/(π A S) (the Cramér–Rao bound without
     damping; Rife and Boorstyn, 1974): 0.003 for the worst case of 200 steps. Bands are 0.11 apart, so the best accuracy
@@ -127,9 +124,8 @@ def oscillators(cases: int = 2000, length: int = 200, *, noise: float = 0.3, see
 
     **Arguments:**
 
-    - `cases`, `length`: how many series, and how many steps each; at least 100.
+    - `cases`, `length`, `seed`: as for `adding`; at least 100 steps.
     - `noise`: its standard deviation.
-    - `seed`: the same seed gives the same data.
     """
     rng = _checked("oscillators", cases, length, 100, 2, seed)
     targets = _balanced(rng, cases, 4)
@@ -151,7 +147,7 @@ def oscillators(cases: int = 2000, length: int = 200, *, noise: float = 0.3, see
 
 
 def lorenz(cases: int = 1000, length: int = 500, *, noise: float = 0.3, seed: int = 0) -> Dataset:
-    """The parameter ρ of a Lorenz system, from its first coordinate with noise.
+    """Make Lorenz systems; the target is the parameter ρ, to be found from the first coordinate with noise.
 
     ẋ = 10 (y − x), ẏ = x (ρ − z) − y, ż = xy − 8z/3 (Lorenz, 1963), with ρ uniform in [30, 50], where the system is
     chaotic, started on its attractor and observed every 0.02. The best constant has a mean squared error of 20²/12 =
@@ -163,9 +159,8 @@ def lorenz(cases: int = 1000, length: int = 500, *, noise: float = 0.3, seed: in
 
     **Arguments:**
 
-    - `cases`, `length`: how many series, and how many steps each; at least 50.
+    - `cases`, `length`, `seed`: as for `adding`; at least 50 steps.
     - `noise`: its standard deviation; that of x is about 9.
-    - `seed`: the same seed gives the same data.
     """
     rng = _checked("lorenz", cases, length, 50, 1, seed)
     rho = rng.uniform(30, 50, cases)
@@ -187,7 +182,7 @@ def lorenz(cases: int = 1000, length: int = 500, *, noise: float = 0.3, seed: in
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A generator, and what it makes if not told otherwise."""
+    """A generator and the sizes that it makes by default."""
 
     make: Callable[..., Dataset]
     cases: int
@@ -203,11 +198,11 @@ KINDS = {
     "oscillators": Kind(oscillators, 2000, 200, 1, 4),
     "lorenz": Kind(lorenz, 1000, 500, 1, None),
 }
-"""The generators by the names that `load` knows."""
+"""Generators by name."""
 
 
 def _dataset(name: str, usual: int, series: np.ndarray, targets: np.ndarray, **more: Any) -> Dataset:
-    """Cases are drawn independently, so the first 70 % are as good a training part as any."""
+    """Add a split: cases are drawn independently, so the first 70 % are for training."""
     length = series.shape[1]
     return Dataset(
         name if length == usual else f"{name}:{length}",
@@ -233,12 +228,12 @@ def _checked(name: str, cases: int, length: int, shortest: int, channels: int, s
 
 
 def _balanced(rng: np.random.Generator, cases: int, classes: int) -> np.ndarray:
-    """Each class equally often, in random order."""
+    """Draw each class equally often, in random order."""
     return rng.permutation(np.arange(cases) % classes)
 
 
 def _runge_kutta(state: np.ndarray, rho: np.ndarray, step: float) -> np.ndarray:
-    """One classical step of fourth order for all cases at once."""
+    """Take one classical step of fourth order for all cases at once."""
     first = _slope(state, rho)
     second = _slope(state + step / 2 * first, rho)
     third = _slope(state + step / 2 * second, rho)

@@ -1,7 +1,7 @@
-"""Zip files of the archive, unpacked without trust: no path leads out, nothing inflates without limit, no links.
+"""Zip files of the archive, unpacked with limits: no path leads out of the folder, no links, no bombs.
 
-A zip file of the archive holds the same data in several formats, and each channel once more by itself. Only what the
-reader needs is taken: the training and test part in one format, into one folder.
+A zip file of the archive holds the same data in several formats, and each channel once more by itself. Only the training and test
+part in one format are taken, into one folder.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import zlib
 from .download import DataError
 
 SUFFIXES = (".ts", ".arff", ".csv", ".npz")
-"""What is taken, the first of these that is there for both parts."""
+"""Formats, in order of preference."""
 
 MOST_FILES = 20_000
 RATIO, FREE = 200, 256 * 2**20
@@ -20,7 +20,7 @@ RATIO, FREE = 200, 256 * 2**20
 
 
 def unpack(parcel: pathlib.Path, folder: pathlib.Path, name: str) -> list[str]:
-    """Takes a data set out of a zip file.
+    """Take a data set out of a zip file.
 
     **Arguments:**
 
@@ -38,7 +38,7 @@ def unpack(parcel: pathlib.Path, folder: pathlib.Path, name: str) -> list[str]:
         what = (
             "a web page" if head.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")) else "something else"
         )
-        raise DataError(f"{parcel} is not a zip file but {what}; check the name and the --url.")
+        raise DataError(f"{parcel} is not a zip file but {what}; check the name and the address.")
     try:
         with zipfile.ZipFile(parcel) as archive:
             members = archive.infolist()
@@ -54,12 +54,12 @@ def unpack(parcel: pathlib.Path, folder: pathlib.Path, name: str) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what was said, without its full stop."""
+    """Return the first line of an error, without its full stop."""
     return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _check(parcel: pathlib.Path, members: list[zipfile.ZipInfo]) -> None:
-    """Refuses a zip file that nobody makes by accident, also if the dangerous part would not be taken."""
+    """Refuse a dangerous zip file, also if the dangerous part would not be taken."""
     if len(members) > MOST_FILES:
         raise DataError(f"{parcel} holds {len(members):,} files; more than {MOST_FILES:,} are no data set.")
     for member in members:
@@ -78,7 +78,7 @@ def _check(parcel: pathlib.Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 def _choose(parcel: pathlib.Path, members: list[zipfile.ZipInfo], name: str) -> dict[str, zipfile.ZipInfo]:
-    """The files to take, by the names that they get."""
+    """Choose the files to take, by their new names."""
     files: dict[str, zipfile.ZipInfo] = {}
     for member in members:
         if not member.is_dir():
@@ -102,7 +102,7 @@ def _choose(parcel: pathlib.Path, members: list[zipfile.ZipInfo], name: str) -> 
 
 
 def _copy(parcel: pathlib.Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: pathlib.Path) -> None:
-    """Copies one file, and stops if more comes than was announced."""
+    """Copy one file, and stop if more comes than was announced."""
     left = member.file_size
     with archive.open(member) as source, target.open("xb") as file:
         while block := source.read(2**20):

@@ -1,4 +1,4 @@
-"""Predictions for samples that come line by line."""
+"""Predictions for samples that arrive line by line."""
 
 import dataclasses
 import json
@@ -15,7 +15,15 @@ from ..training.predictions import prediction_of
 
 
 class Sample(NamedTuple):
-    """Content of a line: name of the stream, whether it starts again, its sample if there is one, and the time of it."""
+    """Content of a line.
+
+    **Attributes:**
+
+    - `name`: of the stream; `None` for the one without a name.
+    - `reset`: true if the stream starts again.
+    - `values`: one for each channel, NaN where it is missing; `None` if the line only resets a stream.
+    - `dt`: time since the sample before, or `None`.
+    """
 
     name: str | None
     reset: bool
@@ -24,16 +32,27 @@ class Sample(NamedTuple):
 
 
 class LineError(LrcssmError, ValueError):
-    """A line that cannot be answered; its text says why."""
+    """A line without a prediction; its text says why."""
 
 
-def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> tuple[int, int]:
-    """Read lines and write a prediction for each, or a sentence about a line that cannot have one.
+def predict_lines(trained: Trained, source: Iterable[str], out: Any, err: Any) -> tuple[int, int]:
+    """Write a prediction for each line of samples, or an error.
+
+    ```python
+    import io, jax, lrcssm
+    from lrcssm.deploy.lines import predict_lines
+    from lrcssm.training import Trained
+
+    model = lrcssm.SequenceModel(lrcssm.ModelConfig(input_dim=2, output_dim=1, task="regress"), jax.random.key(0))
+    out, err = io.StringIO(), io.StringIO()
+    print(predict_lines(Trained(model), ["0.1,0.2", "[0.3, 0.4]", "oops"], out, err))  # (2, 1)
+    ```
 
     **Arguments:**
 
-    - `trained`: a model that can take single samples.
-    - `source`, `out`, `err`: lines to read; where to write predictions, as JSON, and complaints.
+    - `trained`: a model that predicts sample by sample.
+    - `source`: lines (see `parse`); a first line of names gives the order of the channels.
+    - `out`, `err`: files for the predictions, as JSON lines, and for the errors.
 
     **Returns:**
 
@@ -55,19 +74,19 @@ def answer(trained: Trained, source: Iterable[str], out: Any, err: Any) -> tuple
 
 
 class Streams:
-    """The streams of a model by their names; all run the same compiled program."""
+    """Streams of a model by their names; all run the same compiled program."""
 
     def __init__(self, trained: Trained):
         self.trained, model = trained, trained.model
         self.first = model.stream()
-        self.first.push(np.zeros(model.config.input_dim))  # compile now, not when the first sample waits
+        self.first.push(np.zeros(model.config.input_dim))  # compile now, so that the first sample does not wait
         self.missing, self.unit, self.names = trained.missing, trained.unit, trained.channels
         self.order: list[int] | None = None
-        """The place of each channel in lines with commas, if a first line named them."""
+        """Position of each channel in lines with commas, if a first line named them."""
         self.open: dict[str | None, _Open] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """The answer to a line, if it has one; raises `LineError`."""
+        """The prediction for a line; none for an empty line or a reset. Raises `LineError`."""
         if not line.strip():
             return
         said = parse(line, self.trained.model.config.input_dim, self.names, self.order)
@@ -95,7 +114,8 @@ class Streams:
         if one.passed:
             dt, one.passed = one.passed + (1.0 if dt is None else dt), 0.0
         try:
-            outputs = one.stream.push(values, dt)
+            with np.errstate(over="ignore"):
+                outputs = one.stream.push(values, dt)
         except ValueError as error:  # too large for the model's precision
             raise LineError(str(error)) from error
         one.last = values
@@ -103,21 +123,25 @@ class Streams:
         yield named | one.reply
 
     def _complete(self, values: list[float], one: "_Open") -> list[float] | None:
-        """The values with missing ones dealt with as in training; `None` if the step is to be skipped."""
+        """Values after the missing-value policy of training; `None` if the step is skipped."""
         if not any(map(math.isnan, values)):
             return values
         if self.missing == "error":
-            raise LineError("a value is missing; the model was trained on data without missing values.")
+            raise LineError(
+                "a value is missing, but the model was trained on data without missing values; give all values."
+            )
         if self.missing == "fill" and not all(map(math.isnan, values)):
             values = [old if math.isnan(new) else new for new, old in zip(values, one.last, strict=True)]
             if any(map(math.isnan, values)):
-                raise LineError("a value is missing, and none came before it.")
+                raise LineError(
+                    "a value is missing, and no earlier one can stand for it; start with a complete sample."
+                )
             return values
         config = self.trained.model.config
         if config.patch > 1 or config.differences:
             raise LineError(
-                "a value is missing, and a model with patches or differences can skip no sample; train one with patch 1 "
-                "and without differences, or with missing values filled in."
+                "a value is missing, but a model with patches or differences cannot skip a sample; train one with patch=1 and "
+                'differences=False, or with missing="fill".'
             )
         return None
 
@@ -126,13 +150,13 @@ class Streams:
         if step < self.trained.model.config.patch:
             return {"step": step, "prediction": None}
         if not np.isfinite(outputs).all():
-            raise LineError("the output is not finite, nor will the next ones be: the values are too large.")
+            raise LineError("the output is not finite, because the values are too large; reset the stream.")
         return {"step": step} | prediction_of(outputs, self.trained.names)
 
 
 @dataclasses.dataclass
 class _Open:
-    """A stream, the last sample in it, the time of the samples since that were skipped, and the last answer."""
+    """A stream, its last sample, the time of the samples skipped since then, and its last prediction."""
 
     stream: Stream
     last: list[float]
@@ -141,7 +165,7 @@ class _Open:
 
 
 def _names(line: str, channels: int) -> list[str] | None:
-    """The names in a first line that has one for each channel, and no number."""
+    """Names of channels in a first line; `None` if it holds numbers."""
     text = line.strip().lstrip("\ufeff")
     cells = [cell.strip().strip('"') for cell in text.split(",")]
     if text.startswith(("{", "[")) or len(cells) != channels:
@@ -152,24 +176,35 @@ def _names(line: str, channels: int) -> list[str] | None:
 
 
 def parse(line: str, channels: int, names: Sequence[str] | None = None, order: list[int] | None = None) -> Sample:
-    """Numbers with commas between them, a JSON array of numbers, or a JSON object with `values`, and with or without
-    `stream`, `dt` and `reset`. Values may be an object with the `names` of the channels; `order` is where those between
-    commas are."""
+    """Read a line: numbers separated by commas, a JSON array of numbers, or a JSON object with `values` and, optionally,
+    `stream`, `dt` and `reset`.
+
+    **Arguments:**
+
+    - `line`: the text.
+    - `channels`: number of channels of the model.
+    - `names`: of the channels; `values` may then be an object with a number for each name.
+    - `order`: position of each channel among numbers separated by commas; as in training if not given.
+
+    **Returns:**
+
+    A `Sample`. Raises `LineError`.
+    """
     text = line.strip().lstrip("\ufeff")
     given: Any = {}
     if text.startswith(("{", "[")):
         try:
             given = json.loads(text)
-        except (ValueError, RecursionError) as error:  # no JSON, or a number of thousands of digits
-            raise LineError(f"this is no JSON: {text[:60]}") from error
+        except (ValueError, RecursionError) as error:  # also a number of thousands of digits
+            raise LineError(f"the line is not valid JSON: {text[:60]}; give an array or an object.") from error
         given = given if isinstance(given, dict) else {"values": given}
         if unknown := set(given) - {"values", "stream", "dt", "reset"}:
-            raise LineError(f"there is no {min(unknown)!r} to give; give values, stream, dt or reset.")
+            raise LineError(f"{min(unknown)!r} is not a known key; give values, stream, dt or reset.")
         values = given.get("values")
         if isinstance(values, dict):
             if names is None or set(values) != set(names):
-                wanted = "has no names for its channels: give a list" if names is None else f"takes {', '.join(names)}"
-                raise LineError(f"the values are named {', '.join(values)[:60]}; the model {wanted}.")
+                wanted = "a list: the channels of the model have no names" if names is None else ", ".join(names)
+                raise LineError(f"the values are named {', '.join(values)[:60]}; give {wanted}.")
             values = [values[name] for name in names]
     else:
         values = text.split(",")
@@ -177,7 +212,7 @@ def parse(line: str, channels: int, names: Sequence[str] | None = None, order: l
             values = [values[place] for place in order]
     name, dt, reset = given.get("stream"), given.get("dt"), given.get("reset", False)
     if not (name is None or isinstance(name, str)) or not isinstance(reset, bool):
-        raise LineError("stream is a text, and reset true or false.")
+        raise LineError("stream or reset is of a wrong type; give text for stream, and true or false for reset.")
     if dt is not None:
         if not _is_number(dt) or (passed := _number(dt)) is None:
             raise LineError(f"dt is {str(dt)[:60]}; give a number.")
@@ -185,13 +220,13 @@ def parse(line: str, channels: int, names: Sequence[str] | None = None, order: l
     if values is None and reset:
         return Sample(name, reset, None, None)
     if not isinstance(values, list):
-        raise LineError(f"there is no list of values; the model takes {channels}.")
+        raise LineError(f"there is no list of values; give {channels}, one for each channel.")
     if len(values) != channels:
-        raise LineError(f"there are {len(values)} values; the model takes {channels}.")
+        raise LineError(f"the line has {len(values)} values; give {channels}, one for each channel.")
     numbers = [_number(value) for value in values]
     for value, number in zip(values, numbers, strict=True):
         if number is None or math.isinf(number):
-            raise LineError(f"{value!r} is no finite number.")
+            raise LineError(f"{value!r} is not a finite number; give one, or nothing for a missing value.")
     return Sample(name, reset, [number for number in numbers if number is not None], dt)
 
 
@@ -200,7 +235,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: Any) -> float | None:
-    """A number, NaN for a missing one, or `None` if it is something else."""
+    """A number, NaN for a missing value, or `None` for anything else."""
     if value is None or (isinstance(value, str) and value.strip() in ("", "?")):
         return math.nan
     if not isinstance(value, str) and not _is_number(value):

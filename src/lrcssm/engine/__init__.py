@@ -1,5 +1,6 @@
-"""How a recurrence is evaluated over time."""
+"""Evaluation of a recurrence over time: solvers, gradients, solutions."""
 
+from .abstract import AbstractSolver as AbstractSolver
 from .recurrence import linear_recurrence as linear_recurrence
 from .solution import Solution as Solution, SolveError as SolveError, Status as Status
 from .solve import solve as solve

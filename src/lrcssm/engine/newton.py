@@ -13,11 +13,11 @@ but damped more. Demanding that every step lowers the residual is the textbook's
 solution leads over iterates whose later states are far off while the earlier ones are already exact.
 
 Convergence is that of the residual `y_t − F(y_{t-1})`, never of the last change: a residual of the size of rounding
-means that y is what a sequential sweep with other roundings would give. Every sample has its own iteration: when it
-is done it is frozen, so that a slow sample changes nothing for the others.
+means that y is what a sequential sweep with other roundings would give (the rule is in `tolerance.py`). Every sample has
+its own iteration: when it is done it is frozen, so that a slow sample changes nothing for the others.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,10 +29,11 @@ from .jacobian import as_vectors, linearise
 from .kalman import smooth_dense, smooth_diagonal
 from .recurrence import linear_recurrence, previous
 from .solution import Status
-from .solvers import DEER, ELK, Jacobi
 from .system import Piece, update
+from .tolerance import backward_error, default_rtol, relative, scale, within
 
-_START, _LESS, _MORE, _LEAST, _MOST = 1e-2, 0.1, 4.0, 1e-9, 1e9  # of the damping λ
+START = 1e-2  # of an adaptive damping λ
+_LESS, _MORE, _LEAST, _MOST = 0.1, 4.0, 1e-9, 1e9
 _GROWTH = 10.0  # of the largest state in one iteration: a larger step is not taken but damped
 
 
@@ -55,40 +56,57 @@ class Progress(eqx.Module):
     count: Int[Array, ""]
 
 
-def iterate(
-    cell: Any, piece: Piece, initial: Array, guess: Array, solver: DEER | ELK | Jacobi
-) -> tuple[Array, Array, Array, Array]:
+class Rule(NamedTuple):
+    """The rule of an iteration: what a solver decides.
+
+    - `linear`: linearise every step; otherwise its value alone is used.
+    - `quasi`: keep only the diagonal of the Jacobian.
+    - `damping`: λ; `None` is an undamped step.
+    - `adaptive`: change λ from iteration to iteration, for each sample.
+    - `rtol`, `atol`, `max_steps`: the tolerance and the number of iterations at most.
+    """
+
+    linear: bool
+    quasi: bool
+    damping: float | None
+    adaptive: bool
+    rtol: float | None
+    atol: float
+    max_steps: int
+
+
+def iterate(cell: Any, piece: Piece, initial: Array, guess: Array, rule: Rule) -> tuple[Array, Array, Array, Array]:
     """States, status, iterations and relative residual; all but the states for each sample."""
-    zeroth = isinstance(solver, Jacobi)
-    damped = isinstance(solver, ELK)
-    adaptive = isinstance(solver, ELK) and solver.trust is None
-    quasi = not isinstance(solver, Jacobi) and solver.quasi
+    damped, adaptive, quasi, atol = rule.damping is not None, rule.adaptive, rule.quasi, rule.atol
     structure = "diagonal" if quasi else cell.structure
     real = jnp.finfo(initial.dtype)
-    rtol = 8 * float(real.eps) if solver.rtol is None else solver.rtol
-    max_steps = solver.max_steps or (1000 if damped else piece.length + 1 if zeroth else 100)
+    rtol = default_rtol(real.dtype) if rule.rtol is None else rule.rtol
     drive = cell.drive(piece.inputs)
     # An initial state of zeros is a constant, and XLA would evaluate the first iteration on it while compiling.
     initial, guess = lax.optimization_barrier((initial, guess))
     vectors, flat = as_vectors(structure)
 
-    def examine(states) -> Iterate:
+    def examine(states, last: Iterate | None = None) -> Iterate:
         def step(x):
             return update(cell, x, drive, piece.dt, piece.mask)
 
         before = previous(states, initial)
-        new, jacobian = (step(before), None) if zeroth else linearise(step, before, cell.structure, quasi)
-        gap = jnp.abs(new - states)
-        finite = jnp.all(gap < jnp.inf, (0, 2))  # not by a maximum, which may lose NaN on its way
-        worst = jnp.max(gap, 2)
-        size = _size(states, before)
+        new, jacobian = linearise(step, before, cell.structure, quasi) if rule.linear else (step(before), None)
+        size = scale(states, before, jacobian, rtol)
+        if last is None:
+            error = jnp.abs(new - states)
+        else:
+            moved = previous(jnp.abs(states - last.states))
+            close = jnp.all(within(moved, jnp.abs(before), rtol, atol), -1)
+            error = backward_error(states, new, last.new, close)
+        finite = jnp.all(jnp.abs(new - states) < jnp.inf, (0, 2))  # not by a maximum, which may lose NaN on its way
         return Iterate(
             states=states,
             new=new,
             jacobian=jacobian,
-            residual=jnp.where(finite, jnp.max(worst / jnp.maximum(size, real.tiny), 0), jnp.inf),
+            residual=jnp.where(finite, jnp.max(relative(error, size), (0, 2)), jnp.inf),
             finite=finite,
-            done=finite & jnp.all(worst <= rtol * size + max(solver.atol, float(real.tiny)), 0),
+            done=finite & jnp.all(within(error, size, rtol, atol), (0, 2)),
         )
 
     def propose(at: Iterate, damping) -> Array:
@@ -106,7 +124,7 @@ def iterate(
 
     def body(now: Progress) -> Progress:
         active = now.status < 0
-        trial = examine(propose(now.at, now.damping))
+        trial = examine(propose(now.at, now.damping), now.at)
         better = trial.finite & (_reach(trial) <= _GROWTH * _reach(now.at)) if adaptive else trial.finite
         take = active & better
         damping = jnp.where(better, jnp.maximum(now.damping * _LESS, _LEAST), now.damping * _MORE)
@@ -118,7 +136,7 @@ def iterate(
             verdicts.append((damping > _MOST, Status.STALLED))
         else:
             verdicts.append((~trial.finite, Status.DIVERGED))
-        verdicts.append((count >= max_steps, Status.MAX_STEPS))
+        verdicts.append((count >= rule.max_steps, Status.MAX_STEPS))
         for condition, verdict in reversed(verdicts):
             status = jnp.where(active & condition, int(verdict), status)
         return Progress(
@@ -131,10 +149,9 @@ def iterate(
 
     start = examine(guess)
     batch = initial.shape[0]
-    damping = _START if adaptive or not isinstance(solver, ELK) else 1.0 / (solver.trust or 1.0)
     begin = Progress(
         at=start,
-        damping=jnp.full(batch, damping, real.dtype),
+        damping=jnp.full(batch, rule.damping or 0.0, real.dtype),
         status=jnp.where(start.done, int(Status.SUCCESS), -1),
         iterations=jnp.zeros(batch, jnp.int32),
         count=jnp.zeros((), jnp.int32),
@@ -146,14 +163,6 @@ def iterate(
 def _reach(at: Iterate):
     """For each sample, the largest state that an iterate holds or leads to."""
     return jnp.maximum(jnp.max(jnp.abs(at.states), (0, 2)), jnp.max(jnp.abs(at.new), (0, 2)))
-
-
-def _size(states, before):
-    """What a residual is measured by, for each step and sample: the state before or after the step, or the mean over
-    time if that is larger. So a large transient does not excuse errors later on, and a state that passes through zero
-    is not asked for more digits than its neighbours have."""
-    now, then = (jnp.max(jnp.abs(x), 2) for x in (states, before))
-    return jnp.maximum(jnp.maximum(now, then), jnp.mean(now, 0))
 
 
 def _select(take: Array, new: Iterate, old: Iterate) -> Iterate:

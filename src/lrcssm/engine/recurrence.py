@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Inexact
 
+from ..errors import InvalidType, InvalidValue
 from .prefix import prefixes
 
 
@@ -114,7 +115,7 @@ def recurrence_of_maps(
 
 def _check(transition, offset) -> bool:
     if transition.dtype != offset.dtype:
-        raise TypeError(
+        raise InvalidType(
             f"linear_recurrence got a transition of dtype {transition.dtype} and an offset of dtype {offset.dtype}; "
             "both must have the same dtype, so cast one of them."
         )
@@ -122,7 +123,7 @@ def _check(transition, offset) -> bool:
         return False
     if offset.ndim > 1 and transition.shape == (*offset.shape, offset.shape[-1]):
         return True
-    raise ValueError(
+    raise InvalidValue(
         f"linear_recurrence got a transition of shape {transition.shape} for an offset of shape {offset.shape}; "
         "give the offset's shape for diagonals, or one more axis of the last one's size for matrices."
     )

@@ -25,14 +25,14 @@ from jaxtyping import Array
 from .jacobian import as_vectors, linearise
 from .recurrence import apply_matrix
 from .solution import Status
-from .solvers import Sharded
 from .system import held
+from .tolerance import ROUNDINGS, backward_error, default_rtol, relative, scale, within
 
 Run = Callable[[Any, Array, Array, Any, Any], tuple[Any, Array, Array]]
 
 
 def over_devices(
-    run: Run, cell: Any, inputs: Array, state: Array, dt: Any, mask: Array | None, how: Sharded
+    run: Run, cell: Any, inputs: Array, state: Array, dt: Any, mask: Array | None, how: Any
 ) -> tuple[Any, Array, Array, Array, Array]:
     """A recurrence with its time split over the devices of a mesh.
 
@@ -40,6 +40,7 @@ def over_devices(
 
     - `run`: `(cell, inputs, state, dt, mask) -> (outputs, last state, status)` for a part of time on one device, where
         outputs have time on axis 0.
+    - `how`: a `Sharded`.
     - `inputs`, `state`, `dt`, `mask`: as for `lrcssm.solve`, but with one batch axis at least, and a state for each sample.
 
     **Returns:**
@@ -72,7 +73,7 @@ def over_devices(
     return outputs, last, status, iterations, residual
 
 
-def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: Sharded, count: int):
+def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: Any, count: int):
     """What one device does."""
     where = lax.axis_index(how.sequence)
     none = jnp.zeros(state.shape[:-1], jnp.int32)
@@ -89,7 +90,8 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
         return lax.all_gather(found, how.sequence)
 
     still, first = held((given, state))
-    tolerance = 8 * jnp.finfo(state.dtype).eps
+    rtol = default_rtol(state.dtype)
+    tolerance = ROUNDINGS * rtol  # a part adds up the rounding of its steps
 
     def body(carry):
         number, starts, _, iterations, _ = carry
@@ -98,8 +100,9 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
         told = everywhere(jnp.concatenate([end, jacobian.reshape(*end.shape[:-1], -1)], -1))
         ends, jacobians = told[..., : end.shape[-1]], told[..., end.shape[-1] :].reshape(count, *jacobian.shape)
         new = _propagate(first, starts, ends, jacobians, structure, safe=True)
-        apart = _apart(new, starts)
-        open_ = apart > tolerance
+        size = scale(new[1:], new[:-1], jacobians[:-1], rtol)
+        settled = within(jnp.abs(new - starts)[1:], size, tolerance, 0.0)
+        open_ = ~jnp.all(settled, (0, 2))
         new = jnp.where(open_[..., None], new, starts)  # what is done does not move with what is not
         return number + 1, new, jacobians, iterations + open_.astype(jnp.int32), jnp.any(open_)
 
@@ -119,9 +122,9 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
     begin = _propagate(state, starts, ends, jacobians, structure)
     outputs, final, status = part(given, begin[where])
     finals = everywhere(final)
-    residual = _apart(*held((finals[:-1], begin[1:])))
+    residual, met = _mismatch(held((begin, finals)), (starts, held(ends)), jacobians, rtol, tolerance)
     status = _first_failure(everywhere(status))
-    lost = (status <= Status.FELL_BACK) & ~(residual <= 8 * tolerance)
+    lost = (status <= Status.FELL_BACK) & ~met
     return outputs, finals[-1], jnp.where(lost, int(Status.APART), status), iterations, residual
 
 
@@ -150,10 +153,15 @@ def _propagate(first, starts, ends, jacobians, structure, safe=False):
     return jnp.concatenate([first[None], later])
 
 
-def _apart(a, b):
-    """For each sample, the largest difference between two such sets of states, relative to their size."""
-    size = jnp.max(jnp.maximum(jnp.abs(a), jnp.abs(b)), (0, -1))
-    return jnp.max(jnp.abs(a - b), (0, -1)) / jnp.where(size > 0, size, 1)
+def _mismatch(last, earlier, jacobians, rtol, tolerance):
+    """For each sample, the largest relative difference at a shard boundary, and whether all are within the tolerance: the
+    rule of `tolerance.py`, where a part takes the place of a step."""
+    begin, finals = last
+    starts, ends = earlier
+    close = jnp.all(within(jnp.abs(begin - starts), jnp.abs(begin), rtol, 0.0), -1)
+    error = backward_error(begin[1:], finals[:-1], ends[:-1], close[:-1])
+    size = scale(begin[1:], begin[:-1], jacobians[:-1], rtol)
+    return jnp.max(relative(error, size), (0, 2)), jnp.all(within(error, size, tolerance, 0.0), (0, 2))
 
 
 def _longer(array, extra, value):

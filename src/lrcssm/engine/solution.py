@@ -1,4 +1,4 @@
-"""What a solve returns: the states, and an honest word on how they were found."""
+"""The result of a solve: states, status and residual."""
 
 import enum
 
@@ -6,9 +6,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Inexact, Int
 
+from ..errors import LrcssmError
+
 
 class Status(enum.IntEnum):
-    """How a solve ended, for one sample. `Status(code).message` is a sentence with a remedy.
+    """The end of a solve, for one sample. `Status(code).message` is a sentence with a remedy.
 
     `SUCCESS` and `FELL_BACK` mean that the states are right. Everything else means that they are not.
 
@@ -27,15 +29,16 @@ class Status(enum.IntEnum):
     UNSTABLE = 5
     NONFINITE_ARGUMENT = 6
     APART = 7
+    NEGATIVE_DT = 8
 
     @property
     def ok(self) -> bool:
-        """Whether the states of this sample may be used."""
+        """True if the states of this sample may be used."""
         return self <= Status.FELL_BACK
 
     @property
     def message(self) -> str:
-        """What happened and what to do about it, as one sentence."""
+        """The reason and the remedy, as one sentence."""
         return _MESSAGES[self]
 
 
@@ -50,8 +53,8 @@ _MESSAGES = {
         "raise max_steps, loosen rtol, or use solver=Auto() or solver=Sequential()."
     ),
     Status.STALLED: (
-        "No damping makes the residual smaller although it is above the tolerance; "
-        "loosen rtol, compute in float64, or use solver=Auto() or solver=Sequential()."
+        "Every damped step makes the states more than ten times as large or not finite, up to the largest damping; "
+        "start from a better guess, or use solver=Auto() or solver=Sequential()."
     ),
     Status.DIVERGED: (
         "The iteration overflowed from finite arguments (undamped Newton steps can do that over a long sequence); "
@@ -66,26 +69,27 @@ _MESSAGES = {
         "clean them, or mark missing steps with mask=."
     ),
     Status.APART: (
-        "What the parts on different devices begin with does not meet what the parts before them end with, to within "
-        "rounding (a recurrence that is so sensitive cannot be split); compute in float64, or on one device."
+        "The states at the shard boundaries do not match to within rounding, because the recurrence is too sensitive to be "
+        "split over time; compute in float64, or on one device."
     ),
+    Status.NEGATIVE_DT: "dt holds a negative number; give the time that each step takes, at least 0.",
 }
 
 
-class SolveError(RuntimeError):
+class SolveError(LrcssmError, RuntimeError):
     """Raised by `lrcssm.solve` when the states may not be used; its text is that of the worst `Status`."""
 
 
 class Solution(eqx.Module):
-    """The states of a recurrence at all steps, with their pedigree. A pytree, so it passes through `jit` and `vmap`.
+    """States, status and residual of a solve. A pytree, so it passes through `jit` and `vmap`.
 
     **Attributes:**
 
     - `states`: `(time, ..., state)`, the state *after* each step.
     - `status`: a `Status` code for each sample, of the batch shape.
     - `iterations`: for each sample, how many iterations were made; 0 for a sequential sweep.
-    - `residual`: for each sample, the largest `|x_t − F(x_{t−1}, u_t)|` relative to the state's size there (the
-        largest of `|x_t|`, `|x_{t−1}|` and the mean over time). A sequential sweep is its own definition: 0.
+    - `residual`: for each sample, the largest `|x_t − F(x_{t−1}, u_t)|` of all units and steps, relative to the unit's
+        size at that step, `|x_t| + |J_t| |x_{t−1}|` (see `DEER`). 0 for a sequential sweep.
     - `solver`: the solver that was used, as text; `Auto` writes here what it chose.
     """
 
@@ -102,7 +106,7 @@ class Solution(eqx.Module):
 
     @property
     def ok(self) -> Array:
-        """For each sample, whether its states may be used."""
+        """For each sample, true if its states may be used."""
         return self.status <= Status.FELL_BACK
 
     @property

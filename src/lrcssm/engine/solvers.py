@@ -1,25 +1,28 @@
-"""The ways of evaluating a recurrence over time, as frozen dataclasses: what to do, not how it is done.
+"""The solvers: ways of evaluating a recurrence over time.
 
-All of them give the same states. See the page "How to choose a solver" for what each one costs.
+All of them give the same states. See the page "How to choose a solver" for the cost of each one.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh
 
-
-def _check_tolerances(solver) -> None:
-    name = type(solver).__name__
-    for field in ("rtol", "atol"):
-        value = getattr(solver, field)
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} got {field}={value!r}; a tolerance is a number that is not negative.")
-    if solver.max_steps is not None and not solver.max_steps >= 1:
-        raise ValueError(f"{name} got max_steps={solver.max_steps!r}; at least one iteration must be allowed.")
+from ..errors import InvalidType, InvalidValue
+from .abstract import AbstractSolver, Backward, Found, Iterative, judged
+from .arguments import Arguments
+from .newton import START, Rule
+from .sharded import over_devices
+from .solution import Solution, Status
+from .system import Piece, chunk_length, held, sweep
+from .verdict import withdraw
 
 
 @dataclasses.dataclass(frozen=True)
-class Sequential:
+class Sequential(AbstractSolver):
     """One step after the other. Always right, the fastest by far on a CPU, and depth T on everything else.
 
     ```python
@@ -39,11 +42,24 @@ class Sequential:
 
     def __post_init__(self):
         if self.chunk is not None and not self.chunk >= 1:
-            raise ValueError(f"Sequential got chunk={self.chunk!r}; a chunk holds at least one step.")
+            raise InvalidValue(f"Sequential got chunk={self.chunk!r}; give at least one step.")
+
+    @property
+    def name(self) -> str:
+        return "Sequential"
+
+    def run(self, arguments: Arguments, raise_inside: bool) -> Found:
+        cell, piece, initial = held((arguments.cell, arguments.piece, arguments.initial))
+        chunk = self.steps_at_once(piece.length, initial.size)
+        states, status = sweep(cell, piece, initial, chunk, self.name if raise_inside else None)
+        return Found(states, status, jnp.zeros(len(initial), jnp.int32), jnp.zeros(len(initial), states.real.dtype))
+
+    def backward(self, structure: str, length: int, elements: int) -> Backward:
+        return Backward(self.chunk or chunk_length(length, elements), parallel=False, matrices=False)
 
 
 @dataclasses.dataclass(frozen=True)
-class DEER:
+class DEER(Iterative):
     """Newton's method on the whole sequence: each iteration linearises the cell at all steps and solves the linear
     recurrence by an associative scan (Lim et al. 2024). Exact for diagonal, 2×2 and dense Jacobians.
 
@@ -51,9 +67,10 @@ class DEER:
 
     - `quasi`: keep only the diagonal of a dense Jacobian (Gonzalez et al. 2024): cheaper iterations, more of them.
         For a diagonal cell it changes nothing. Gradients are exact all the same.
-    - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · size_t + atol` at every step, where `size_t` is the
-        largest of `|x_t|`, `|x_{t−1}|` and the mean over time. The default `rtol=None` is 8 units of rounding of the
-        state's dtype: as good as a sequential sweep.
+    - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · size_t + atol` for every unit at every step, where
+        `size_t` is `|x_t| + |J_t| |x_{t−1}|` of that unit; no other step, and no unit that `J_t` does not couple, enters.
+        States before the step that differ in their last digits alone count as the same. The default `rtol=None` is 8
+        units of rounding of the state's dtype: as good as a sequential sweep.
     - `max_steps`: iterations at most; `None` is 100.
     """
 
@@ -62,12 +79,14 @@ class DEER:
     atol: float = 0.0
     max_steps: int | None = None
 
-    def __post_init__(self):
-        _check_tolerances(self)
+    def rule(self, length: int) -> Rule:
+        return Rule(
+            True, self.quasi, None, False, self.rtol, self.atol, 100 if self.max_steps is None else self.max_steps
+        )
 
 
 @dataclasses.dataclass(frozen=True)
-class ELK:
+class ELK(Iterative):
     """Damped Newton (Levenberg–Marquardt): each iteration is a Kalman smoother over time, in parallel form (Gonzalez
     et al. 2024). It does not overflow where `DEER` does, for some more iterations.
 
@@ -87,13 +106,18 @@ class ELK:
     max_steps: int | None = None
 
     def __post_init__(self):
-        _check_tolerances(self)
         if self.trust is not None and not self.trust > 0:
-            raise ValueError(f"ELK got trust={self.trust!r}; the variance of a trust region is positive (or None).")
+            raise InvalidValue(f"ELK got trust={self.trust!r}; give a positive variance of the trust region, or None.")
+        super().__post_init__()
+
+    def rule(self, length: int) -> Rule:
+        damping = START if self.trust is None else 1.0 / self.trust
+        steps = 1000 if self.max_steps is None else self.max_steps
+        return Rule(True, self.quasi, damping, self.trust is None, self.rtol, self.atol, steps)
 
 
 @dataclasses.dataclass(frozen=True)
-class Jacobi:
+class Jacobi(Iterative):
     """The zeroth order: every step is evaluated from the last iterate's states, without any Jacobian. Right after T
     iterations at the latest, and after about as many as the cell remembers steps.
 
@@ -107,12 +131,13 @@ class Jacobi:
     atol: float = 0.0
     max_steps: int | None = None
 
-    def __post_init__(self):
-        _check_tolerances(self)
+    def rule(self, length: int) -> Rule:
+        steps = length + 1 if self.max_steps is None else self.max_steps
+        return Rule(False, False, None, False, self.rtol, self.atol, steps)
 
 
 @dataclasses.dataclass(frozen=True)
-class Auto:
+class Auto(AbstractSolver):
     """Chooses by backend and structure, and never leaves a solve unfinished: what Newton does not solve is computed
     step by step, and the status says so. `Solution.solver` names the choice.
 
@@ -123,14 +148,39 @@ class Auto:
     """
 
     parallel: bool | None = None
-    newton: DEER | ELK | Jacobi | None = None
+    newton: Iterative | None = None
 
+    def resolve(self, structure: str) -> AbstractSolver:
+        """Resolve `Auto` for this backend."""
+        parallel = jax.default_backend() != "cpu" if self.parallel is None else self.parallel
+        return Auto(True, self.newton or DEER(quasi=structure == "dense")) if parallel else Sequential()
 
-Local = Sequential | DEER | ELK | Jacobi | Auto
+    @property
+    def name(self) -> str:
+        return "Auto" if self.newton is None else f"Auto: {self.newton}"
+
+    def run(self, arguments: Arguments, raise_inside: bool) -> Found:
+        assert self.newton is not None, "resolve comes first"
+        cell, piece, initial = held((arguments.cell, arguments.piece, arguments.initial))
+        found = self.newton.iterate(arguments)
+        bad = found.status > Status.FELL_BACK
+
+        def fall_back():
+            stepwise = sweep(cell, piece, initial, chunk_length(piece.length, initial.size))[0]
+            return jnp.where(bad[:, None], stepwise, found.states)
+
+        states = lax.cond(jnp.any(bad), fall_back, lambda: found.states)
+        status = jnp.where(bad, int(Status.FELL_BACK), found.status)
+        found = judged(Found(states, status, found.iterations, jnp.where(bad, 0, found.residual)), arguments)
+        return found._replace(states=self.withhold(found.states, found.status)) if raise_inside else found
+
+    def backward(self, structure: str, length: int, elements: int) -> Backward:
+        assert self.newton is not None, "resolve comes first"
+        return self.newton.backward(structure, length, elements)
 
 
 @dataclasses.dataclass(frozen=True)
-class Sharded:
+class Sharded(AbstractSolver):
     """Splits time over devices: each solves its own part, and what their parts begin with is found by Newton's method, with
     one small exchange in each iteration. Of P devices at most P − 1 iterations are needed, most often two.
 
@@ -153,32 +203,96 @@ class Sharded:
         `batch`, and a batch that its devices do not divide is not split.
     """
 
-    mesh: jax.sharding.Mesh
-    solver: Local = Auto()
+    mesh: Mesh
+    solver: AbstractSolver = Auto()
     sequence: str = "sequence"
     batch: str = "batch"
 
     def __post_init__(self):
-        if not isinstance(self.mesh, jax.sharding.Mesh):
-            raise TypeError(
+        if not isinstance(self.mesh, Mesh):
+            raise InvalidType(
                 f"Sharded got a mesh of type {type(self.mesh).__name__}; give the devices as a jax.sharding.Mesh, e.g. "
                 'jax.make_mesh((1, jax.device_count()), ("batch", "sequence")).'
             )
         if self.sequence not in self.mesh.shape:
-            raise ValueError(
+            raise InvalidValue(
                 f"Sharded got sequence={self.sequence!r} and a mesh with the axes {', '.join(self.mesh.axis_names)}; name "
                 "the one over which time is split."
             )
         # With axes of the kind over which the compiler decides how arrays lie, as everything around a solve expects.
-        object.__setattr__(self, "mesh", jax.sharding.Mesh(self.mesh.devices, self.mesh.axis_names))
+        object.__setattr__(self, "mesh", Mesh(self.mesh.devices, self.mesh.axis_names))
 
     def __str__(self) -> str:
         axes = " × ".join(f"{size} {name}" for name, size in self.mesh.shape.items())
         return f"Sharded({axes}, {self.solver})"
 
+    def resolve(self, structure: str) -> AbstractSolver:
+        return dataclasses.replace(self, solver=self.solver.resolve(structure))
 
-Solver = Local | Sharded
+    def run(self, arguments: Arguments, raise_inside: bool) -> Found:
+        """Solve over the devices; here the states bring their gradient with them."""
+        if arguments.guess is not None:
+            raise InvalidValue("solve got a guess, which Sharded cannot use; leave it out.")
 
+        def part(cell, inputs, state, dt, mask):
+            one = Arguments(cell, Piece(inputs, dt, mask), state, None, state.shape[:1])
+            found = self.solver.solution(one, raise_inside=False)
+            return found.states, found.final, found.status
+
+        piece = arguments.piece
+        states, _, status, iterations, residual = over_devices(
+            part, arguments.cell, piece.inputs, arguments.initial, piece.dt, piece.mask, self
+        )
+        return Found(self.withhold(states, status) if raise_inside else states, status, iterations, residual)
+
+    def backward(self, structure: str, length: int, elements: int) -> Backward:
+        return self.solver.backward(structure, -(-length // self.time_shards), elements // self.batch_shards)
+
+    def solution(self, arguments: Arguments, raise_inside: bool) -> Solution:
+        found = self.run(arguments, raise_inside)
+        return Solution(*map(arguments.restore, found), solver=self.name)
+
+    def withhold(self, outputs: Any, status: Any) -> Any:
+        """The outputs, NaN for samples that failed. An error that one device raises would leave the others waiting for it
+        forever, so that the status tells, or `lrcssm.solve` outside of `jit`, which raises after all of them are done."""
+        return withdraw(outputs, status)
+
+    @property
+    def devices(self) -> Mesh | None:
+        return self.mesh
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        return self.sequence, self.batch
+
+    @property
+    def local(self) -> AbstractSolver:
+        return self.solver
+
+    @property
+    def time_shards(self) -> int:
+        return self.mesh.shape[self.sequence]
+
+    @property
+    def batch_shards(self) -> int:
+        return self.mesh.shape.get(self.batch, 1)
+
+
+Solver = AbstractSolver
 
 SOLVERS: dict[str, Solver] = {"auto": Auto(), "sequential": Sequential(), "deer": DEER(), "elk": ELK()}
-"""Those that have a name on the command line and in the estimators."""
+"""The solvers that have a name on the command line, in the estimators and for `solve`."""
+
+
+def as_solver(given: Any) -> Solver:
+    """The solver itself, or that of a name; a `TypeError` or `ValueError` for anything else."""
+    if isinstance(given, AbstractSolver):
+        return given
+    if isinstance(given, str):
+        if given in SOLVERS:
+            return SOLVERS[given]
+        raise InvalidValue(f"solve got solver={given!r}; give one of {', '.join(SOLVERS)}, or a solver such as DEER().")
+    hint = " (an instance: add the parentheses)" if isinstance(given, type) else ""
+    raise InvalidType(
+        f"solve got solver={given!r}; give one of Auto(), Sequential(), DEER(), ELK(), Jacobi() or Sharded(mesh){hint}."
+    )

@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Inexact
 
 from .solution import Status
-from .verdict import guard, judge
+from .verdict import guard, judge_data, judge_rest, judge_states
 
 
 class Piece(eqx.Module):
@@ -46,8 +46,9 @@ def held(tree: Any) -> Any:
 
 
 def sweep(cell: Any, piece: Piece, initial: Array, chunk: int, solver: str | None = None) -> tuple[Array, Array]:
-    """The states of all steps, computed one after the other, `chunk` steps of drive and recurrence at a time, and the
-    status of each sample. A status that is an error raises if `solver` says in whose name."""
+    """Compute the states of all steps one after the other, `chunk` steps of drive and recurrence at a time.
+
+    Returns the states and the status of each sample. A status that is an error raises if `solver` gives a name for it."""
 
     def run(carry, part: Piece):
         def step(state, now):
@@ -58,11 +59,11 @@ def sweep(cell: Any, piece: Piece, initial: Array, chunk: int, solver: str | Non
         first, status = carry
         moving = part.dt if part.dt is not None and part.dt.ndim else None
         last, states = lax.scan(step, first, (cell.drive(part.inputs), moving, part.mask))
-        # The first chunk that fails knows why; and here its states are in the cache.
-        status = jnp.where(status == Status.SUCCESS, judge(status, states, cell, part, first), status)
+        # The first chunk that fails has the reason; and here its inputs and states are in the cache.
+        status = jnp.where(status == Status.SUCCESS, judge_states(status, states, judge_data(part)), status)
         return (last, status), states if solver is None else guard(states, status, solver)
 
-    begin = initial, jnp.full(initial.shape[0], int(Status.SUCCESS))
+    begin = initial, judge_rest(cell, initial)
     (_, status), states = scan_chunks(run, begin, piece, chunk)
     return states, status
 

@@ -1,4 +1,4 @@
-"""The classifier and the regressor as aeon's own, for what asks for aeon's base classes: its benchmarking, its ensembles.
+"""The classifier and the regressor with aeon's base classes, which its benchmarking and its ensembles ask for.
 
 Needs aeon: `pip install "lrcssm[uea]"`. Everything else of aeon, its readers and transformers, works with
 `lrcssm.LrcSSMClassifier` and `lrcssm.LrcSSMRegressor` as they are.
@@ -7,6 +7,8 @@ Needs aeon: `pip install "lrcssm[uea]"`. Everything else of aeon, its readers an
 import dataclasses
 import typing
 from typing import Any, Literal
+
+from ..errors import MissingExtra
 
 try:
     from aeon.classification import BaseClassifier  # pyright: ignore[reportMissingImports]
@@ -30,7 +32,7 @@ _QUICK = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "steps": 4, "batch":
 
 @typing.no_type_check
 class _Adapter:
-    """What both have in common: `_wrapped`, the estimator that does the work, and `_base`, aeon's class."""
+    """Common parts: `_wrapped` is the estimator that does the work, and `_base` aeon's class."""
 
     _tags = _TAGS
     _wrapped: Any

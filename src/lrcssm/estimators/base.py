@@ -22,7 +22,7 @@ from ..training import Evaluation, Facts, Trained, TrainingConfig, first_model, 
 from ..training.loop import one_pass
 from ..training.step import TrainState
 from .arrays import as_series, as_times
-from .parameters import Parameters, SeriesParameters, given_fields, solver_of
+from .parameters import Parameters, SeriesParameters, given_fields, solver_of, training_config
 from .saving import Saved
 
 # Predictions are made in batches of one size, whatever their number: one compiled function serves them all, and a case's
@@ -153,12 +153,11 @@ class SeriesLearner(Learner, SeriesParameters):
             cases = self._known(X, y, sample_weight, times, reset=first)
             if first:
                 self.seed_ = self._seed()
-            given = {"seed": self.seed_, "schedule": "constant"}
             if first:
                 config, _ = self._configured(self._data_facts(cases), self.seed_)
                 model = first_model(config, cases, self.seed_)
                 self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
-            training = TrainingConfig(**given_fields(self, TrainingConfig) | given)
+            training = training_config(self, seed=self.seed_, schedule="constant")
             # The optimiser's memory and the averaged weights go on from call to call.
             state, history = getattr(self, "_progress", None), getattr(self, "history_", ())
             if state is None:
@@ -223,7 +222,7 @@ class SeriesLearner(Learner, SeriesParameters):
     def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         super()._remember(facts, arrays)
         if arrays:
-            empty = TrainState.start(self.model_, TrainingConfig(**given_fields(self, TrainingConfig)).knobs())
+            empty = TrainState.start(self.model_, training_config(self).knobs())
             parts = (empty.model, empty.optimiser, empty.step)
             leaves = [
                 jnp.asarray(arrays[name].reshape(leaf.shape), leaf.dtype) for name, leaf in named_leaves(parts).items()

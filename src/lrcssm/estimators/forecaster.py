@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Cases
 from ..errors import InvalidValue
-from ..training import Facts, TrainingConfig
+from ..training import Facts
 from .arrays import FLOATS, as_list, as_times, check_array, refuse_nan, validate_data
 from .base import Learner, all_or_nothing
-from .parameters import ForecasterParameters, documented, given_fields, solver_of
+from .parameters import ForecasterParameters, documented, solver_of, training_config
 from .windows import Windows, as_cases, believable, levels, naive_error, positions, seasonal_naive, usable, window_of
 
 
@@ -186,7 +186,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         self.window_, self.horizon_ = window_of(self, min(len(one) for one in series)), int(self.horizon)
         stamps = self._stamps(times, series, reset=True)
         seed = self._seed()
-        how = TrainingConfig(**given_fields(self, TrainingConfig) | {"seed": seed})
+        how = training_config(self, seed=seed)
         # A short series is for training: at least one window of it, with what follows.
         held_out = [round(self._share(len(one)) * len(one)) for one in series]
         least = self.window_ + self.horizon_

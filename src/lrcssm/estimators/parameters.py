@@ -152,6 +152,9 @@ class _Run:
 class Parameters(_Run, _Training, _Model, _Data):
     """Parameters of every estimator that is trained by gradients, in the order data, model, training, run."""
 
+    # Fields of the configurations that follow from the data or from the kind of estimator.
+    _decided: typing.ClassVar[tuple[str, ...]] = ("input_dim", "output_dim", "task", "seed")
+
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -170,6 +173,8 @@ class ClassifierParameters(SeriesParameters, _ClassTraining):
 class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
     """Parameters of forecasters."""
 
+    _decided: typing.ClassVar[tuple[str, ...]] = (*Parameters._decided, "bidirectional", "pool")
+
 
 def documented(kind: Kind) -> Kind:
     """Fill `{arguments}` in the docstring of an estimator from the declarations of its parameters."""
@@ -183,11 +188,8 @@ def _refusal(kind: type, known: list[str], unnamed: tuple[Any, ...], given: Mapp
     """A sentence about wrong arguments of an estimator, with the parameter that was meant if there is one like it."""
     wrong = next((name for name in given if name not in known), None)
     if wrong is not None:
-        for where, fields in {
-            "model_options": options_of(ModelConfig),
-            "training_options": options_of(TrainingConfig),
-        }.items():
-            if wrong in fields and wrong not in ("input_dim", "output_dim", "task", "seed"):
+        for where, fields in {"model_options": ModelConfig, "training_options": TrainingConfig}.items():
+            if where in known and wrong in options_of(fields) and wrong not in kind._decided:  # pyright: ignore
                 return (
                     f"{kind.__name__} got {wrong}={given[wrong]!r}; give it as {where}={{{wrong!r}: {given[wrong]!r}}}."
                 )
@@ -207,7 +209,7 @@ def given_fields(parameters: Parameters, kind: Any) -> dict[str, Any]:
     - `parameters`: of the estimator.
     - `kind`: `ModelConfig` or `TrainingConfig`.
     """
-    names = options_of(kind)
+    names = [name for name in options_of(kind) if name not in parameters._decided]
     found = {name: getattr(parameters, name) for name in names if hasattr(parameters, name)}
     where = "model_options" if kind is ModelConfig else "training_options"
     more = getattr(parameters, where) or {}
@@ -219,6 +221,12 @@ def given_fields(parameters: Parameters, kind: Any) -> dict[str, Any]:
         name: value.item() if isinstance(value, np.generic) else value for name, value in (found | dict(more)).items()
     }
     return found | ({"architecture": parameters.architecture} if kind is ModelConfig else {})
+
+
+def training_config(parameters: Any, **changes: Any) -> TrainingConfig:
+    """The training of an estimator, with some fields changed."""
+    fields: dict[str, Any] = given_fields(parameters, TrainingConfig) | changes
+    return TrainingConfig(**fields)
 
 
 def solver_of(parameters: Any) -> Solver:

@@ -24,9 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..engine import Auto, Solver
-from ..engine.system import chunk_length
 from ..errors import InvalidValue
-from .context import Shards, shards_of
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Numbers for each state that a recurrence computes in the backward pass: for itself, and for the derivatives of its block,
@@ -77,9 +75,9 @@ def training_bytes(
     - `chunk`, `kept`: as for `Plan`.
     - `solver`: of the recurrences.
     """
-    shards, config, blocks = shards_of(solver), model.config, model.blocks
-    length, batch = -(-x.shape[0] // shards.time), math.prod(x.shape[1:-1])
-    batch = batch // shards.batch if batch % shards.batch == 0 else batch
+    config, blocks = model.config, model.blocks
+    length, batch = -(-x.shape[0] // solver.time_shards), math.prod(x.shape[1:-1])
+    batch = batch // solver.batch_shards if batch % solver.batch_shards == 0 else batch
     steps, width, states = chunk or length, config.hidden_dim, state_numbers(blocks)
     one_by_one = chunk is None and kept != "all"
     for_each_step = 4 * x.shape[-1] + 4 + (4 * config.output_dim if config.task == "per-step" else 0)
@@ -92,7 +90,7 @@ def training_bytes(
     ends = _features((model.encoder, model.head)) + 4 * width
     numbers += steps * batch * (ends + (max(inside) if one_by_one else sum(inside)))
     at_once = 1 if one_by_one else len(blocks)
-    numbers += max(_work(block, steps, batch, at_once, shards) for block in blocks)
+    numbers += max(_work(block, steps, batch, at_once, solver.local) for block in blocks)
     return numbers * x.dtype.itemsize
 
 
@@ -122,13 +120,12 @@ def _real(leaf) -> int:
     return leaf.size * (2 if jnp.issubdtype(leaf.dtype, jnp.complexfloating) else 1)
 
 
-def _work(block, steps: int, batch: int, at_once: int, shards: Shards) -> int:
+def _work(block, steps: int, batch: int, at_once: int, solver: Solver) -> int:
     """Numbers that the recurrence of a block computes for the steps that it takes at a time."""
     states = state_numbers([block])
     if not states:  # a convolution, or attention
         return WHOLE * steps * batch * block.layer.size
-    piece = chunk_length(steps, batch * states) if shards.chunk == "auto" else shards.chunk or steps
-    piece = min(max(piece, math.isqrt(steps)), steps)
+    piece = min(max(solver.steps_at_once(steps, batch * states), math.isqrt(steps)), steps)
     work = piece * batch * states * (WORK + DERIVATIVES * (at_once if piece == steps else 1))
     dense = getattr(getattr(block.layer, "cell", None), "structure", None) == "dense"
     # The gradient of the matrices inside a recurrence is there for each step of a piece before it is summed.

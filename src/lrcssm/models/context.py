@@ -1,7 +1,7 @@
 """Arguments that every block and every layer along time is called with, besides inputs and state."""
 
 import dataclasses
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from ..engine import Auto, Sequential, Sharded, Solver
+from ..engine import Auto, Solver
 
 
 class Context(eqx.Module):
@@ -61,26 +61,3 @@ def _reversed_times(dt: Any, mask: Array | None) -> Any:
     after = jnp.concatenate([here_or_later[1:], jnp.full_like(here_or_later[:1], length)])
     found = jnp.take_along_axis(dt, jnp.minimum(after, length - 1), 0)
     return jnp.flip(jnp.where(after < length, found, jnp.ones_like(found)), 0)
-
-
-class Shards(NamedTuple):
-    """Work of one device in a solve: the number of parts of time and batch, the solver of a part, and the number of steps
-    that it evaluates at a time (`None`: all; `"auto"`: chosen from the sizes)."""
-
-    time: int
-    batch: int
-    local: Solver
-    chunk: int | Literal["auto"] | None
-
-
-def shards_of(solver: Solver) -> Shards:
-    """Describe how a solver divides its work. The only place in `models` that depends on the kind of a solver."""
-    time = batch = 1
-    if isinstance(solver, Sharded):
-        mesh = solver.mesh.shape
-        time, batch, solver = mesh[solver.sequence], mesh.get(solver.batch, 1), solver.solver
-    if isinstance(solver, Sequential):
-        return Shards(time, batch, solver, solver.chunk or "auto")
-    parallel = solver.parallel if isinstance(solver, Auto) else True
-    parallel = jax.default_backend() != "cpu" if parallel is None else parallel
-    return Shards(time, batch, solver, None if parallel else "auto")

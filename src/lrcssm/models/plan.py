@@ -17,11 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..engine import Auto, Solver
-from ..engine.solve import STATES
+from ..engine.abstract import STATES
 from ..engine.system import chunk_length
 from ..errors import InvalidValue
 from .budget import as_bytes, in_words, state_numbers, training_bytes
-from .context import shards_of
 
 # From LONG numbers between two blocks on, a sequence is taken in chunks of about CHUNK numbers. Training takes some 100 times
 # the memory of one such array; both smaller and larger chunks take longer. Measured at batch 1 and 4.
@@ -133,7 +132,7 @@ def why_whole(model: Any, *, between_calls: bool = True, training: bool = False,
     config = model.config
     reasons = {
         "is to be solved over many devices, each of which has its own part of time": (
-            not between_calls and shards_of(solver).time > 1
+            not between_calls and solver.time_shards > 1
         ),
         "is bidirectional": config.bidirectional,
         "normalises over all steps of a batch while it is trained": training and config.norm == "batch",

@@ -1,4 +1,4 @@
-"""What `lrcssm data list` and `lrcssm data show` print."""
+"""Output of `lrcssm data list` and `lrcssm data show`."""
 
 import dataclasses
 import errno
@@ -12,22 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from .catalogue import directory as data_directory, entries, load
-from .dataset import Dataset
-from .download import DataError
+from ..data import Dataset, load
+from ..data.catalogue import directory as data_directory, entries
+from ..errors import InvalidValue, MissingFile
 from .sketch import draw, examples, shown_channel, sketch
 
 PICTURES = (".png", ".svg", ".pdf")
 _PARTS = ("train", "validation", "test")
 _MOST_CLASSES = 12
+_TASKS = {
+    "classify": "classification", "regress": "regression", "per-step": "a target for each step", "none": "no targets"
+}  # fmt: skip
 
 
 def facts(dataset: Dataset) -> dict[str, Any]:
-    """What there is to know about a data set before it is used, as JSON can hold it.
+    """Collect facts about a data set, as JSON can hold them.
 
     ```python
     from lrcssm.data import load
-    from lrcssm.data.describe import facts
+    from lrcssm.report.dataset import facts
 
     print(facts(load("parity"))["classes"])  # {'even': 1000, 'odd': 1000}
     ```
@@ -45,23 +48,27 @@ def facts(dataset: Dataset) -> dict[str, Any]:
         "missing": {"values": dataset.missing, "cases": sum(bool(np.isnan(one).any()) for one in dataset.series)},
         "duplicates": _duplicates(dataset),
     }
-    if dataset.classes is not None and dataset.targets is not None:
-        counts = np.bincount(dataset.targets.astype(int), minlength=len(dataset.classes))
-        found["classes"] = {name: int(count) for name, count in zip(dataset.classes, counts, strict=True)}
-    elif dataset.targets is not None:
-        found["targets"] = [_range([column]) for column in dataset.targets.reshape(len(dataset), -1).T]
+    if dataset.targets is not None:
+        stepwise = isinstance(dataset.targets, tuple)
+        targets = np.concatenate(dataset.targets) if stepwise else np.asarray(dataset.targets)
+        if dataset.classes is not None:
+            counts = np.bincount(targets.astype(int), minlength=len(dataset.classes))
+            found["classes"] = {name: int(count) for name, count in zip(dataset.classes, counts, strict=True)}
+        else:
+            found["targets"] = [_range([column]) for column in targets.reshape(len(targets), -1).T]
     if dataset.split is None:
         found["split"] = None
     else:
         found["split"] = {name: len(part) for name, part in zip(_PARTS, dataset.split, strict=True)}
     found["times"] = None if dataset.times is None else _intervals(dataset.times)
     found["about"] = dataset.about
+    found["guess"] = dataset.guess
     found["remarks"] = _remarks(dataset, found)
     return found
 
 
 def _range(parts: Sequence[np.ndarray]) -> dict[str, float | None]:
-    """Of all numbers in some arrays, one after the other: together they may not fit into memory twice."""
+    """Compute range, mean and standard deviation of all numbers, array by array: together they may not fit into memory twice."""
     count, mean, square, low, high = 0, 0.0, 0.0, np.inf, -np.inf
     for part in parts:
         seen = part[np.isfinite(part)].astype(np.float64)
@@ -86,7 +93,7 @@ def _intervals(times: tuple[np.ndarray, ...]) -> dict[str, Any]:
 
 
 def _duplicates(dataset: Dataset) -> dict[str, int]:
-    """Cases that equal an earlier one, and test cases that are also among the others."""
+    """Count cases that equal an earlier one, and test cases that are also among the others."""
     marks = [hashlib.blake2b(one.tobytes() + str(one.shape).encode()).digest() for one in dataset.series]
     found = {"cases": len(marks) - len(set(marks))}
     if dataset.split is not None:
@@ -96,7 +103,7 @@ def _duplicates(dataset: Dataset) -> dict[str, int]:
 
 
 def _remarks(dataset: Dataset, found: dict[str, Any]) -> list[str]:
-    """What a user may want to look at before training."""
+    """List what is unusual in a data set."""
     remarks = []
     channels = found["channels"]
     if channels > 1 and channels > found["lengths"]["max"]:
@@ -136,11 +143,20 @@ def _constant(dataset: Dataset, channel: int) -> bool:
     return True
 
 
-def show(source: str, directory: str | None, picture: str | None, as_json: bool, target: str | None = None) -> None:
-    """Prints the facts about a data set with a sketch, or as JSON; draws a picture if it is told where to."""
+def show(
+    source: str, directory: str | None, picture: str | None, as_json: bool, target: str | None = None, **columns: Any
+) -> None:
+    """Print the facts about a data set with a sketch, or as JSON.
+
+    **Arguments:**
+
+    - `source`, `directory`, `target`, `columns`: as for `lrcssm.data.load`.
+    - `picture`: a file to draw a picture to, or `None`.
+    - `as_json`: print JSON.
+    """
     if picture is not None:
         check_picture(picture)
-    dataset = load(source, directory=directory, target=target)
+    dataset = load(source, directory=directory, target=target, **columns)
     found = facts(dataset)
     if picture is not None:
         draw(dataset, picture)
@@ -166,14 +182,14 @@ def show(source: str, directory: str | None, picture: str | None, as_json: bool,
 
 
 def check_picture(path: str) -> None:
-    """Raises now what would be raised after all has been read."""
+    """Refuse a file that a picture could not be written to, before the data are read."""
     target = pathlib.Path(path)
     if target.suffix.lower() not in PICTURES:
-        raise DataError(
-            f"--picture got {path!r}; give a name that ends in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}."
+        raise InvalidValue(
+            f"picture= got {path!r}; give a name that ends in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}."
         )
     if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "its directory does not exist", path)
+        raise MissingFile(f"{path}: its directory does not exist; make it first.")
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a directory", path)
     if not os.access(target if target.exists() else target.parent, os.W_OK):
@@ -186,7 +202,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     names = found["channel_names"]
     lines = [
         ("name", found["name"]),
-        ("task", {"classify": "classification", "regress": "regression", "none": "no targets"}[found["task"]]),
+        ("task", _TASKS[found["task"]]),
         ("cases", f"{found['cases']:,}"),
         ("steps", length),
         ("channels", f"{found['channels']:,}" + (f": {_some(names)}" if names else "")),
@@ -214,8 +230,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             ("times", f"irregular, {times['min']:.3g} to {times['max']:.3g} apart, median {times['median']:.3g}")
         )
-    if found["about"]:
-        lines.append(("about", found["about"]))
+    lines += [(name, found[name]) for name in ("about", "guess") if found[name]]
     return lines
 
 
@@ -238,8 +253,9 @@ def _print_sketches(console: Any, dataset: Dataset) -> None:
     width = max(min(console.width - margin - 2, 72), 10)
     name = f"channel {channel}" if dataset.channel_names is None else dataset.channel_names[channel]
     what = "one case of each class" if dataset.classes else "cases with a small, a medium and a large target"
-    rows = groups if dataset.targets is not None else [("", [case]) for case in groups[0][1]]
-    console.print(f"{name}, {what if dataset.targets is not None else 'the first cases'}:")
+    each = isinstance(dataset.targets, np.ndarray)
+    rows = groups if each else [("", [case]) for case in groups[0][1]]
+    console.print(f"{name}, {what if each else 'the first cases'}:")
     for label, which in rows:
         times = None if dataset.times is None else dataset.times[which[0]]
         drawn = sketch(dataset.series[which[0]][:, channel], times, width=width)
@@ -256,14 +272,14 @@ def _can_print(text: str) -> bool:
 
 
 def list_entries(directory: str | None, everything: bool, as_json: bool) -> None:
-    """Prints what has a name, as a table or as JSON."""
+    """Print the catalogue, as a table or as JSON."""
     place = data_directory(directory)
     found = list(entries(directory))
     if as_json:
         record = {"directory": str(place), "datasets": [dataclasses.asdict(entry) for entry in found]}
         print(json.dumps(record, indent=2))
         return
-    from ..benchmark.table import print_table
+    from .table import print_table
 
     rows: list[list[str] | None] = []
     last, left_out = None, 0

@@ -1,21 +1,21 @@
-"""What series look like: a few lines of text, or a picture."""
+"""Sketches of series: a few lines of text, or a picture."""
 
 import pathlib
 
 import numpy as np
 
-from .dataset import Dataset
+from ..data import Dataset
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of the braille patterns of Unicode, from 0x2800 on: four rows of two dots."""
 
 
 def sketch(values: np.ndarray, times: np.ndarray | None = None, *, width: int = 60, height: int = 2) -> list[str]:
-    """Draws a series in dots of braille.
+    """Draw a series in dots of braille.
 
     ```python
     import numpy as np
-    from lrcssm.data.sketch import sketch
+    from lrcssm.report.sketch import sketch
 
     print("\\n".join(sketch(np.sin(np.linspace(0, 12, 500)))))
     ```
@@ -23,7 +23,7 @@ def sketch(values: np.ndarray, times: np.ndarray | None = None, *, width: int = 
     **Arguments:**
 
     - `values`: one channel, `(time,)`; NaN leaves a gap.
-    - `times`: when it was measured, if not at equal steps.
+    - `times`: time of each value, if not at equal steps.
     - `width`, `height`: in characters, each of 2 by 4 dots.
 
     **Returns:**
@@ -63,12 +63,11 @@ def sketch(values: np.ndarray, times: np.ndarray | None = None, *, width: int = 
 
 
 def examples(dataset: Dataset, most: int = 12, each: int = 1) -> list[tuple[str, list[int]]]:
-    """Some cases with what to call them: the first ones of each class, or those with the smallest, median and largest
-    target."""
-    if dataset.classes is not None and dataset.targets is not None:
+    """Choose cases, with names: the first ones of each class, or those with the smallest, median and largest target."""
+    if dataset.classes is not None and isinstance(dataset.targets, np.ndarray):
         rows = [(name, np.flatnonzero(dataset.targets == i)[:each]) for i, name in enumerate(dataset.classes[:most])]
         return [(name, which.tolist()) for name, which in rows if len(which)]
-    if dataset.targets is None or not len(dataset):
+    if not isinstance(dataset.targets, np.ndarray) or not len(dataset):
         return [("", list(range(min(len(dataset), 3 * each))))]
     first = dataset.targets.reshape(len(dataset), -1)[:, 0]
     order = np.argsort(first, kind="stable")
@@ -78,7 +77,7 @@ def examples(dataset: Dataset, most: int = 12, each: int = 1) -> list[tuple[str,
 
 
 def shown_channel(dataset: Dataset) -> int:
-    """The first channel that varies within the first cases."""
+    """Find the first channel that varies within the first cases."""
     few = dataset.series[:20]
     for channel in range(few[0].shape[1]):
         if any(np.nanmin(one[:, channel]) < np.nanmax(one[:, channel]) for one in few if not _empty(one[:, channel])):
@@ -91,14 +90,14 @@ def _empty(values: np.ndarray) -> bool:
 
 
 def draw(dataset: Dataset, path: str | pathlib.Path, *, each: int = 3, rows: int = 10, columns: int = 4) -> None:
-    """Draws a picture: a row for each class, a column for each channel, some series in each; one row with the target as
+    """Draw a picture: a row for each class, a column for each channel, some series in each; one row with the target as
     colour if there are no classes.
 
     **Arguments:**
 
-    - `dataset`: what to draw.
-    - `path`: where to; .png, .svg or .pdf.
-    - `each`, `rows`, `columns`: how many series, classes and channels at most.
+    - `dataset`: the data set.
+    - `path`: the file; .png, .svg or .pdf.
+    - `each`, `rows`, `columns`: most series, classes and channels.
     """
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -109,7 +108,7 @@ def draw(dataset: Dataset, path: str | pathlib.Path, *, each: int = 3, rows: int
     channels = min(dataset.series[0].shape[1], columns)
     names = dataset.channel_names or tuple(f"channel {i}" for i in range(dataset.series[0].shape[1]))
     first, scale = None, None
-    if dataset.task == "regress" and dataset.targets is not None:
+    if dataset.task == "regress" and isinstance(dataset.targets, np.ndarray):
         first = dataset.targets.reshape(len(dataset), -1)[:, 0]
         order = np.argsort(first, kind="stable")
         groups = [("", order[np.linspace(0, len(order) - 1, min(each + 1, len(order))).astype(int)].tolist())]

@@ -22,7 +22,7 @@ from ..data import Cases
 from ..engine import Solver
 from ..errors import LrcssmError
 from ..files import FileError, checksum, named_leaves, read_arrays, write_arrays
-from ..models import SequenceModel
+from ..models import ModelConfig, SequenceModel
 from .config import TrainingConfig
 from .evaluation import Evaluation
 
@@ -123,11 +123,17 @@ class Checkpoint:
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
         for name, mine in self.run.items():
             theirs = other.get(name)
+            if isinstance(theirs, dict) and name in _KINDS:
+                # A run from before an option did as the option's default does.
+                theirs = {field.name: field.default for field in dataclasses.fields(_KINDS[name])} | theirs
             if theirs != mine:
                 raise CheckpointError(
                     f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
                     "to go on with it, or another folder to start anew."
                 )
+
+
+_KINDS = {"model": ModelConfig, "training": TrainingConfig}
 
 
 def identity(

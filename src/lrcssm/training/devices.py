@@ -15,7 +15,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..data import Batch
-from ..engine import Sharded, Solver
+from ..engine import Solver
 from ..errors import InvalidValue
 
 BATCH, SEQUENCE = "batch", "sequence"
@@ -58,33 +58,28 @@ def everywhere(tree: Any, mesh: Mesh) -> Any:
 
 def keep_everywhere(tree: Any, solver: Solver) -> Any:
     """The same inside of a compiled function, if it runs over many devices."""
-    if not isinstance(solver, Sharded):
+    if solver.devices is None:
         return tree
-    where = NamedSharding(solver.mesh, PartitionSpec())
+    where = NamedSharding(solver.devices, PartitionSpec())
     return jax.tree.map(lambda a: lax.with_sharding_constraint(a, where) if eqx.is_array(a) else a, tree)
-
-
-def batch_shares(solver: Solver) -> int:
-    """Number of devices that share a batch; its size must be a multiple of it."""
-    return solver.mesh.shape.get(solver.batch, 1) if isinstance(solver, Sharded) else 1
 
 
 def spread(batch: Batch, solver: Solver) -> Batch:
     """A batch with each array where it belongs on the devices."""
-    if not isinstance(solver, Sharded):
+    if solver.devices is None:
         return batch
     length, cases = batch.inputs.shape[:2]
 
     def placed(array):
-        axes = (solver.sequence, solver.batch) if array.shape[:2] == (length, cases) else (solver.batch,)
-        return _placed(array, solver.mesh, *axes)
+        axes = solver.axes if array.shape[:2] == (length, cases) else solver.axes[1:]
+        return _placed(array, solver.devices, *axes)
 
     return jax.tree.map(placed, batch)
 
 
 def on_all(tree: Any, solver: Solver) -> Any:
     """A tree on all devices alike, if there are many."""
-    return everywhere(tree, solver.mesh) if isinstance(solver, Sharded) else tree
+    return tree if solver.devices is None else everywhere(tree, solver.devices)
 
 
 def _placed(array: Any, mesh: Mesh, *axes: str) -> jax.Array:

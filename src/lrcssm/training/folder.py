@@ -1,13 +1,15 @@
-"""A run's folder: what is in it, and where."""
+"""The folder of a run and its files."""
 
+import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import LrcssmError
 from ..files import FileError, write_text
+from ..locks import alone
 
 
 class RunError(LrcssmError, ValueError):
@@ -18,12 +20,12 @@ class Folder:
     """The files of a run.
 
     run.json           the command, versions, data, split, model and training
-    history.jsonl      one line for each look at the validation data
+    history.jsonl      one line for each evaluation
     checkpoint.lrcssm  everything to go on from
     model.lrcssm       the best model
     predictions.csv    of the test cases
     scores.json        of the best model on the test cases
-    report.html        all of it to look at
+    report.html        the report
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -40,34 +42,45 @@ class Folder:
     def checkpoint(self) -> pathlib.Path:
         return self.file("checkpoint.lrcssm")
 
-    def claim(self, *, resume: bool, overwrite: bool) -> None:
-        """Makes the folder, or refuses if it holds something that would be lost; what it holds stays until `begin`."""
+    @contextlib.contextmanager
+    def claimed(self, *, resume: bool, overwrite: bool) -> Iterator[None]:
+        """Create the folder and hold it against other processes, or refuse if it holds something that would be lost.
+
+        **Arguments:**
+
+        - `resume`, `overwrite`: go on with a run that is there, or replace it; it stays as it is until `begin`.
+        """
         if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file; give --out a folder.")
+            raise RunError(f"{self.path} is a file; name a folder for the run.")
         known = self.file("run.json").exists()
-        if self.path.is_dir() and any(self.path.iterdir()) and not known:
-            raise RunError(f"{self.path} holds other files and no run; give --out another folder.")
+        if not known and self.path.is_dir() and not all(_is_ours(one.name) for one in self.path.iterdir()):
+            raise RunError(f"{self.path} holds other files and no run; name another folder.")
         if known and not resume and not overwrite:
-            raise RunError(
-                f"{self.path} already holds a run; --resume goes on with it, --overwrite replaces it, --out names another "
-                "folder."
-            )
-        self.path.mkdir(parents=True, exist_ok=True)
+            raise RunError(f"{self.path} already holds a run; resume it, overwrite it, or name another folder.")
+        with alone(self.path, _LOCK) as mine:
+            if not mine:
+                raise RunError(f"Another process is training in {self.path}; wait for it, or name another folder.")
+            try:
+                yield
+            finally:
+                self.file(_LOCK).unlink(missing_ok=True)
 
     def begin(self, facts: dict[str, Any], *, resume: bool) -> None:
-        """Puts a run in the place of the one that is there, unless it is that one that goes on."""
+        """Put a run in the place of the one that is there, unless it is that one that goes on."""
         if resume and self.file("run.json").exists():
             return
-        for name in _NAMES:
-            self.file(name).unlink(missing_ok=True)
+        # The description goes last: as long as it is there, the folder is known to be that of a run.
+        for one in self.path.iterdir():
+            if _is_ours(one.name) and one.name not in ("run.json", _LOCK):
+                one.unlink()
         self.write_json("run.json", facts)
 
     def write_history(self, history: Iterable[Any]) -> None:
-        """One line for each look."""
-        self.write_text("history.jsonl", "".join(json.dumps(epoch.to_dict()) + "\n" for epoch in history))
+        """Write one line for each evaluation."""
+        self.write_text("history.jsonl", "".join(json.dumps(one.to_dict()) + "\n" for one in history))
 
     def forget_checkpoint(self) -> None:
-        """Removes what a finished run does not need to go on from."""
+        """Remove the checkpoints of a finished run."""
         for name in _CHECKPOINTS:
             self.file(name).unlink(missing_ok=True)
 
@@ -84,10 +97,16 @@ class Folder:
             raise FileError(f"{path} is damaged: it cannot be read as JSON.") from error
 
     def write_text(self, name: str, text: str) -> None:
-        """At once or not at all."""
+        """Write a text file, at once or not at all."""
         write_text(self.file(name), text)
 
 
 # The one before it, and one that a killed process had not put in its place yet.
 _CHECKPOINTS = ("checkpoint.lrcssm", "checkpoint.lrcssm.previous", "checkpoint.lrcssm.next")
 _NAMES = ("run.json", "history.jsonl", *_CHECKPOINTS, "model.lrcssm", "predictions.csv", "scores.json", "report.html")
+_LOCK = ".lock"
+
+
+def _is_ours(name: str) -> bool:
+    """True for a file of a run, also for one that a killed process had not put in its place yet."""
+    return name in (*_NAMES, _LOCK) or any(name.startswith(f".{one}.") for one in _NAMES)

@@ -25,7 +25,7 @@ from ..errors import InvalidValue, TrainingError
 from ..models import ModelConfig, SequenceModel
 from .checkpoint import Checkpoint, identity
 from .config import TrainingConfig
-from .devices import batch_shares, everywhere, local
+from .devices import everywhere, local
 from .evaluation import Evaluation, Past
 from .metrics import class_weights_of, evaluate
 from .step import Step, TrainState, checked_steps
@@ -112,6 +112,10 @@ def fit(
         value = getattr(config, name)
         if value is not None and (reason := model.whole(between_calls=False, training=True)) is not None:
             raise InvalidValue(f"fit got {name}={value}, but the model {reason}; leave {name} out.")
+    if solver.devices is not None:
+        raise InvalidValue(
+            "fit got solver=Sharded(...); give its mesh as mesh=, and the solver of each device as solver=."
+        )
     progress = Progress(TrainState.start(model, config.knobs()), model)
     store = None
     if checkpoint is not None:
@@ -231,6 +235,6 @@ def _batches(
 ) -> Iterator[Batch]:
     """Batches of some groups of cases, each filled up to a size that the devices share evenly."""
     weights = class_weights_of(cases, config.class_weights)
-    size = full_size(len(cases), config.batch, batch_shares(solver))
+    size = full_size(len(cases), config.batch, solver.batch_shards)
     for length, which in groups:
         yield make_batch(cases, length, which, size).weighted(weights)

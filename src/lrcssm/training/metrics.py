@@ -14,11 +14,11 @@ from ..engine import Auto, SolveError, Solver, Status
 from ..errors import InvalidValue, PredictionError
 from ..models import SequenceModel
 from ..models.layers import moments
-from .devices import batch_shares, keep_everywhere, spread
+from .devices import keep_everywhere, spread
 
 
 def losses(
-    model: SequenceModel, outputs: Float[Array, "*out"], targets: Array, mask: Array | None, label_smoothing: Any
+    model: SequenceModel, outputs: Float[Array, "*out"], targets: Any, mask: Any, label_smoothing: Any
 ) -> Float[Array, " batch"]:
     """Loss of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
     where each step has a target, without those whose number is NaN: not every step needs one."""
@@ -72,7 +72,7 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
     """
     found: list[Any] = [None] * len(cases)
     each = model.config.task == "per-step"
-    for part, positions in batches(cases, batch, multiple=batch_shares(solver)):
+    for part, positions in batches(cases, batch, multiple=solver.batch_shards):
         outputs, worst = _outputs(model, spread(part, solver), solver)
         if not (status := Status(int(worst))).ok:
             raise SolveError(f"The cases from {positions[0]} to {positions[-1]} could not be solved. {status.message}")

@@ -97,7 +97,7 @@ def recipe(
         )
     if preset is None and (architecture := architecture or "lrcssm") not in ARCHITECTURES:
         raise InvalidValue(f"architecture={architecture!r} is not known; give one of {', '.join(ARCHITECTURES)}.")
-    start = _beside(ARCHITECTURES[architecture] if preset is None else preset.model, given)
+    start = _beside(ARCHITECTURES[str(architecture)] if preset is None else preset.model, given)
     options = dict(start.pop("cell_options", {})) | dict(given.pop("cell_options", {}))
     fields: dict[str, Any] = start | given
     if facts.task == "forecast":

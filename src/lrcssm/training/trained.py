@@ -16,9 +16,7 @@ from ..data import Cases, Dataset
 from ..engine import Auto, Solver
 from ..errors import FileError, InvalidType, InvalidValue
 from ..files import named_leaves, read_arrays, write_arrays
-from ..models import ModelConfig, SequenceModel
-
-check_size = lambda *_: None  # TODO merge
+from ..models import ModelConfig, SequenceModel, check_size
 from .metrics import log_softmax, predict
 
 
@@ -196,8 +194,12 @@ class Trained:
         - `path`: the file.
         """
         header, arrays = read_arrays(path, kind="model")
-        own = {name.removeprefix("model"): array for name, array in arrays.items() if name.startswith("model")}
-        extra = {name.removeprefix("extra/"): array for name, array in arrays.items() if name.startswith("extra/")}
+        own, extra = {}, {}
+        for name, array in arrays.items():
+            if not name.startswith(("model", "extra/")):
+                raise FileError(f"{path} holds an array {name!r}, which is neither of the model nor extra.")
+            place = own if name.startswith("model") else extra
+            place[name.removeprefix("model").removeprefix("extra/")] = array
         try:
             config = ModelConfig.from_json(json.dumps(header["config"]))
             check_size(config, {name: array.shape for name, array in own.items()})
@@ -208,7 +210,7 @@ class Trained:
             raise FileError(f"{path} does not describe a model: {error}") from error
 
 
-def save(path: str | os.PathLike[str], trained: Trained | SequenceModel) -> None:
+def save(path: str | os.PathLike[str], trained: Any) -> None:
     """Write a trained model to one file.
 
     ```python

@@ -1,15 +1,18 @@
-"""Who runs a trial.
+"""Exclusive claims of workers on trials.
 
-Whoever has locked a trial's folder. The system forgets the lock of a process that dies, so a trial that is running in the
-eyes of the storage, but whose folder no one has locked, has lost its worker, and is gone on with by whoever locks it next.
-There is no moment at which that could be judged wrongly: the lock is taken first, then the storage is asked.
+A trial belongs to the worker that holds the lock of its folder. The operating system releases the lock of a process that
+dies, so a trial that the storage calls running, but whose folder is not locked, has lost its worker; the next worker that
+locks it resumes it. The lock is taken before the storage is read, so this cannot be misjudged.
 
-Workers on other machines do not see such locks. Where a study is kept in a database, a worker has a *lease* too: an
-attribute of the trial with the worker's name and a number that it counts up. A lease whose number has stood still for a
-while, by the clock of whoever watches, is over. To take it, a worker puts its name there, waits a moment and looks whether
-it is still the one: of several, the last. A worker that was stopped for so long that it lost its lease finds out when it
-counts up next and stops. Should it come to that, nothing is wrong but time: the trial is finished by the first of the two,
-and both had the same to say.
+Workers on other machines do not see such locks. Where a study is kept in a database, a worker also holds a *lease*: an
+attribute of the trial with the worker's name and a counter. A lease has expired when its counter has not changed for a
+while, by the clock of the worker that watches it. To take it over, a worker writes its own name, waits a moment and reads it
+again: of several that try, the last one to write has it. A worker that was suspended and lost its lease finds out at its next
+beat and stops. If both finish the trial, the first result counts, and the second is the same.
+
+Optuna's own heartbeat and retry do less: only its SQL storage has heartbeats (neither a journal nor the gRPC proxy), a stale
+trial is found after a grace period even on one machine, and it is marked as failed and queued again under another number, so
+its checkpoint and its reports would have to be carried over.
 """
 
 import contextlib
@@ -29,18 +32,18 @@ LEASE = "lease"
 
 
 class Lost(Exception):
-    """A worker was out of reach for so long that another has taken its trial."""
+    """The trial of a worker that was out of reach was taken over by another."""
 
 
 class Leases:
-    """The leases of a worker.
+    """Leases of a worker.
 
     **Arguments:**
 
-    - `study`: whose trials they are for.
-    - `interval`: seconds between two signs of life.
-    - `grace`: seconds without one after which a worker counts as dead; also how long a storage may be out of reach.
-    - `settle`: seconds that one that takes a lease waits for others that do the same.
+    - `study`: the study with the trials.
+    - `interval`: seconds between two beats.
+    - `grace`: seconds without a beat after which a lease has expired; also how long the storage may be out of reach.
+    - `settle`: seconds between taking a lease over and the check that no other worker did so later.
     """
 
     def __init__(self, study: Study, interval: float = 10.0, grace: float = 60.0, settle: float = 2.0):
@@ -52,13 +55,15 @@ class Leases:
         self._seen: dict[int, tuple[Any, float]] = {}
 
     def read(self, trial_id: int) -> Any:
+        """The lease of a trial: its owner and beat, or `None`."""
         return self.study.place.storage.get_trial(trial_id).user_attrs.get(LEASE)
 
     def write(self, trial_id: int, beat: int) -> None:
+        """Write a lease in the name of this worker."""
         self.study.place.storage.set_trial_user_attr(trial_id, LEASE, {"owner": self.me, "beat": beat})
 
     def over(self, trial_id: int) -> bool:
-        """Whether the lease of a running trial has stood still for so long as this worker has watched it."""
+        """Test for a lease whose beat has not changed for the grace period, while this worker watched it."""
         found, now = self.read(trial_id), time.monotonic()
         last, since = self._seen.setdefault(trial_id, (found, now))
         if found != last:
@@ -67,7 +72,7 @@ class Leases:
         return now - since > self.grace
 
     def taken(self, trial_id: int) -> bool:
-        """Takes a lease that is over; whether no other was later."""
+        """Take an expired lease over; false if another worker did so."""
         if self.read(trial_id) != self._seen.pop(trial_id)[0]:
             return False
         self.write(trial_id, 0)
@@ -77,7 +82,7 @@ class Leases:
 
     @contextlib.contextmanager
     def kept(self, trial_id: int) -> Iterator[threading.Event]:
-        """Counts up in the background; gives what is set once the lease is lost."""
+        """Renew a lease in the background; yields an event that is set once the lease is lost."""
         lost, stop = threading.Event(), threading.Event()
         thread = threading.Thread(target=self._keep, args=(trial_id, lost, stop), daemon=True)
         thread.start()
@@ -98,19 +103,19 @@ class Leases:
                 beat += 1
                 self.write(trial_id, beat)
                 heard = time.monotonic()
-            except Exception:  # whatever a storage raises if it is out of reach
+            except Exception:  # storages raise errors of many kinds when they are out of reach
                 if time.monotonic() - heard > self.grace:
                     lost.set()
                     return
 
 
 class Claim:
-    """A trial that is this worker's.
+    """A trial that belongs to this worker.
 
     **Attributes:**
 
-    - `trial`: as it was when it was claimed.
-    - `again`: whether a worker died at it.
+    - `trial`: its state at the time of the claim.
+    - `again`: true if an earlier worker died while running it.
     """
 
     def __init__(self, trial: FrozenTrial, again: bool, lost: threading.Event | None):
@@ -119,19 +124,19 @@ class Claim:
         self._lost = lost
 
     def check(self) -> None:
-        """Raises `Lost` if it is another's by now."""
+        """Raise `Lost` if another worker has taken the trial over."""
         if self._lost is not None and self._lost.is_set():
             raise Lost
 
 
 @contextlib.contextmanager
 def claim(study: Study, trial: FrozenTrial, leases: Leases | None) -> Iterator[Claim | None]:
-    """Makes a trial this worker's for a while; gives `None` if it is another's or finished.
+    """Claim a trial within a `with` block; yields `None` if it is finished or belongs to another worker.
 
     **Arguments:**
 
-    - `study`, `trial`: which.
-    - `leases`: of this worker, if not all workers see each other's locks.
+    - `study`, `trial`: the trial and its study.
+    - `leases`: of this worker, if workers do not all see each other's locks.
     """
     storage, trial_id = study.place.storage, study.id_of(trial)
     with alone(study.folder_of(trial).path) as mine, contextlib.ExitStack() as stack:
@@ -155,7 +160,7 @@ def claim(study: Study, trial: FrozenTrial, leases: Leases | None) -> Iterator[C
 
 
 def _begun(storage: Any, trial_id: int) -> bool:
-    """Turns a waiting trial into a running one; false if another was faster."""
+    """Set a waiting trial to running; false if another worker was faster."""
     try:
         return storage.set_trial_state_values(trial_id, TrialState.RUNNING)
     except UpdateFinishedTrialError:

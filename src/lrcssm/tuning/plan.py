@@ -18,7 +18,7 @@ from .space import Space
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Settings that all trials share, and those that they do not.
+    """Everything that defines a study: data, shared settings, and the space of varied ones.
 
     **Attributes:**
 
@@ -68,7 +68,7 @@ class Plan:
         return recipe(material.facts, model, training | {"seed": seed}, preset=preset)
 
     def identity(self, model: ModelConfig, training: TrainingConfig) -> str:
-        """A name for a run: another one for whatever has another result."""
+        """A checksum of everything that the result of a run depends on."""
         shared = {name: self.settings[name] for name in ("split", "missing", "solver")}
         return checksum(model, training, shared, self.data)
 
@@ -98,7 +98,7 @@ class Material:
         data = load(plan.source, directory=directory or plan.directory, **plan.columns)
         if fingerprint(data) != plan.data:
             raise InvalidValue(
-                f"{data.name} is not what it was when the study was made; get the same data again, or make another study."
+                f"{data.name} has changed since the study was made; restore the data, or make another study."
             )
         return cls(plan, data)
 

@@ -18,8 +18,8 @@ class Run:
 
     **Arguments:**
 
-    - `config`, `training`: what to run.
-    - `folder`: where its result is, or its checkpoint.
+    - `config`, `training`: model and training.
+    - `folder`: folder for its checkpoint and its result.
     """
 
     config: ModelConfig
@@ -29,11 +29,17 @@ class Run:
     def score(
         self, material: Material, solver: Solver, report: Callable[[Evaluation], Any], tick: Callable[[int], None]
     ) -> float:
-        """Run it, or go on with it; returns its best validation score.
+        """Train, or resume training from a checkpoint.
 
         **Arguments:**
 
+        - `material`: data of the study.
+        - `solver`: of the recurrences.
         - `report`, `tick`: called after each evaluation and after each step.
+
+        **Returns:**
+
+        The best validation score.
         """
         if self.folder.file("result.json").exists():
             return self.folder.read_json("result.json")["score"]

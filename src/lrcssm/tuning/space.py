@@ -17,7 +17,7 @@ OPTIONS = {"architecture": Option("architecture", str, None, "")} | {
 }
 """Options that a study can vary."""
 COMPILED_FOR = {name for name in OPTIONS if name not in options_of(TrainingConfig)} | {"batch"}
-"""The options whose other values are another program; all others are numbers that one program takes."""
+"""Options that need another compiled program for another value; all others are arguments of one program."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Axis:
 
     - `name`: of a field of `ModelConfig` or `TrainingConfig`, or `architecture`.
     - `values`: to choose from; empty if there is a range.
-    - `range`: the least and the largest value, between which all count alike on a logarithmic scale; or `None`.
+    - `range`: the smallest and the largest value of a range on a logarithmic scale; or `None`.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Axis:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """Values that stand for all, to see whether a model can be made of them."""
+        """All values, or both ends of the range, with which a configuration is checked."""
         return self.values if self.range is None else self.range
 
     def suggested(self, trial: Any) -> Any:
-        """The value of an Optuna trial: the one that it has, or else the one that its sampler chooses."""
+        """The value of an Optuna trial; its sampler chooses one if it has none yet."""
         if self.range is None:
             return trial.suggest_categorical(self.name, self.values)
         return trial.suggest_float(self.name, *self.range, log=True)
@@ -63,18 +63,18 @@ SEARCH = (
     Axis("learning_rate", range=(1e-5, 3e-2)),
     Axis("weight_decay", range=(1e-4, 1e-1)),
 )
-"""What a search varies. Whatever a program is compiled for has few values, so that it is not compiled for each trial."""
+"""Axes of a search. Options that need another compiled program have few values, so that few are compiled."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """All axes of a study. `grid` says whether all their combinations are tried, or those that a sampler chooses."""
+    """Axes of a study; all of their combinations are tried if `grid` is true, and those that a sampler chooses if not."""
 
     grid: bool
     axes: tuple[Axis, ...]
 
     def points(self) -> list[dict[str, Any]]:
-        """The points of a grid: what runs the same program stands together."""
+        """Points of a grid; those that share a compiled program are adjacent."""
         order = sorted(self.axes, key=lambda axis: axis.name not in COMPILED_FOR)
         names = [axis.name for axis in order]
         return [dict(zip(names, values, strict=True)) for values in itertools.product(*(axis.values for axis in order))]
@@ -85,10 +85,11 @@ class Space:
         return [first | {axis.name: value} for axis in self.axes for value in axis.ends]
 
     def suggested(self, trial: Any) -> dict[str, Any]:
-        """The settings of an Optuna trial."""
+        """Settings of an Optuna trial."""
         return {axis.name: axis.suggested(trial) for axis in self.axes}
 
     def to_json(self) -> dict[str, Any]:
+        """The space as JSON holds it."""
         return {
             "grid": self.grid,
             "axes": {a.name: a.values if a.range is None else {"range": a.range} for a in self.axes},
@@ -96,6 +97,7 @@ class Space:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Space":
+        """The inverse of `to_json`."""
         axes = []
         for name, values in found["axes"].items():
             axes.append(
@@ -105,28 +107,41 @@ class Space:
 
 
 def program(settings: dict[str, Any]) -> tuple[Any, ...]:
-    """What of some settings decides which program is compiled."""
+    """A key of the compiled program that some settings need."""
     return tuple(sorted((name, str(value)) for name, value in settings.items() if name in COMPILED_FOR))
 
 
 def make_space(kind: str, vary: Sequence[str], held: Sequence[str]) -> Space:
-    """The space that the user asks for.
+    """Make the space of a study.
+
+    ```python
+    from lrcssm.tuning.space import make_space
+
+    space = make_space("paper", ["learning_rate=1e-3,1e-2"], held=["num_blocks"])
+    print(len(space.points()))  # 18
+    ```
 
     **Arguments:**
 
-    - `kind`: `"paper"` or `"search"`.
-    - `vary`: `name=value,value` or `name=low..high`, in the place of an axis of that name or as one more.
-    - `held`: options that were given a value, which are not varied then.
+    - `kind`: `"paper"`, the grid of the paper, or `"search"`.
+    - `vary`: `name=value,value` or `name=low..high`; replaces the axis of that name, or adds one.
+    - `held`: names of options with a fixed value, which are not varied.
+
+    **Returns:**
+
+    A `Space`. Raises `InvalidValue` for words in `vary` that cannot be read.
     """
     grid = kind == "paper"
     axes = {axis.name: axis for axis in (PAPER if grid else SEARCH) if axis.name not in held}
     for word in vary:
         axis = _axis(word, grid)
         if axis.name in held:
-            raise InvalidValue(f"--vary got {word!r}, but --{_option(axis.name)} holds it; give one of the two.")
+            raise InvalidValue(f"vary got {word!r}, but {axis.name} has a fixed value; give one of the two.")
         axes[axis.name] = axis
     if not axes:
-        raise InvalidValue("Every option of the space is held at one value, so there is nothing to vary; see --vary.")
+        raise InvalidValue(
+            "Every option of the space has a fixed value; leave one of them out, or name others in vary."
+        )
     return Space(grid, tuple(axes.values()))
 
 
@@ -134,20 +149,20 @@ def _axis(word: str, grid: bool) -> Axis:
     name, equals, text = word.partition("=")
     name = name.removeprefix("--").replace("-", "_")
     if not equals or not text:
-        raise InvalidValue(f"--vary got {word!r}; give name=value,value as in hidden_dim=32,64.")
+        raise InvalidValue(f"vary got {word!r}; give name=value,value, as in hidden_dim=32,64.")
     if name not in OPTIONS:
-        raise InvalidValue(f"--vary got {word!r}; give one of {', '.join(OPTIONS)}.")
+        raise InvalidValue(f"vary got {word!r}, which is not an option; give one of {', '.join(OPTIONS)}.")
     low, dots, high = text.partition("..")
     if not dots:
         values = tuple(_value(name, one) for one in text.split(","))
         if len(set(values)) < len(values):
-            raise InvalidValue(f"--vary got {word!r}; give each value once.")
+            raise InvalidValue(f"vary got {word!r}; give each value once.")
         return Axis(name, values)
     ends = _value(name, low), _value(name, high)
     if grid or not all(isinstance(end, float) for end in ends):
-        raise InvalidValue(f"--vary got {word!r}; a range is for a search and for numbers with a point; give a list.")
+        raise InvalidValue(f"vary got {word!r}; only a search varies ranges, and only of real numbers; give a list.")
     if not 0 < ends[0] < ends[1]:
-        raise InvalidValue(f"--vary got {word!r}; a range goes from one positive number to a larger one.")
+        raise InvalidValue(f"vary got {word!r}; give a range from a positive number to a larger one.")
     return Axis(name, range=ends)
 
 
@@ -156,8 +171,4 @@ def _value(name: str, text: str) -> Any:
     try:
         return convert(OPTIONS[name].kind, text)
     except ValueError as error:
-        raise InvalidValue(f"--vary got {text!r} for {name}, which --{_option(name)} refuses: it {error}.") from None
-
-
-def _option(name: str) -> str:
-    return name.replace("_", "-")
+        raise InvalidValue(f"vary: {name} {error}.") from None

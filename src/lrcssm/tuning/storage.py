@@ -1,4 +1,4 @@
-"""Where studies are kept: a journal on this machine, or a database by its address."""
+"""Storages of studies: a journal on this machine, or a database by its address."""
 
 import os
 import pathlib
@@ -25,9 +25,9 @@ class Place:
 
     **Attributes:**
 
-    - `storage`: as Optuna takes it.
-    - `runs`: where the folders of the studies are.
-    - `local`: whether all workers are on this machine, and see each other's locks.
+    - `storage`: a storage of Optuna.
+    - `runs`: parent of the folders of the studies.
+    - `local`: true if all workers are on this machine and see each other's locks.
     """
 
     def __init__(self, storage: BaseStorage, runs: pathlib.Path, local: bool):
@@ -37,22 +37,26 @@ class Place:
 
 
 def open_place(study: str, where: str | None, *, make: bool) -> Place:
-    """Opens a storage.
+    """Open a storage.
 
     **Arguments:**
 
-    - `study`: the name of a study.
-    - `where`: a file or an address; the file of the study's name if not given.
-    - `make`: whether a file may be made that is not there.
+    - `study`: name of a study.
+    - `where`: a file or an address; a journal in `runs/tune` if not given.
+    - `make`: create a file that does not exist.
+
+    **Returns:**
+
+    A `Place`. Raises `InvalidValue` if the storage cannot be used.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     if where is not None and "://" in where:
         return Place(_connected(where), HOME, local=False)
     path = HOME / f"{study}.journal" if where is None else pathlib.Path(where).expanduser()
     if path.is_dir():
-        raise InvalidValue(f"--storage got {where}, which is a folder; give a file, or the address of a database.")
+        raise InvalidValue(f"The storage {where} is a folder; give a file, or the address of a database.")
     if not path.exists() and not make:
-        raise InvalidValue(f"There is no study in {path}; lrcssm tune start SOURCE --study {study} makes one.")
+        raise InvalidValue(f"There is no study in {path}; make it with lrcssm tune start.")
     if make:
         path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
@@ -63,16 +67,16 @@ def open_place(study: str, where: str | None, *, make: bool) -> Place:
     try:
         storage = JournalStorage(JournalFileBackend(str(path), lock))
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidValue(f"{path} is not a journal of Optuna, or it is damaged.") from error
+        raise InvalidValue(f"{path} is not a journal of Optuna, or it is damaged; give another file.") from error
     return Place(storage, path.parent, local=fcntl is not None)
 
 
 class FileLock(JournalFileOpenLock):
-    """Who may write to a journal: whoever has locked the file itself.
+    """A lock on the journal's file itself, held while writing to it.
 
-    Optuna's own locks are files, which a process that is killed leaves behind: the others wait for half a minute, and two
-    that lose patience at the same time both go on. This one is forgotten by the system with the process that has it. What a
-    killed process has written in part is taken away by the next that writes.
+    Optuna's own locks are further files, which remain when a process is killed: the others wait for half a minute, and two
+    whose wait ends at the same time both write. The operating system releases this lock with the process that holds it. An
+    incomplete last line of a killed process is removed by the next writer.
     """
 
     def __init__(self, path: pathlib.Path):
@@ -97,7 +101,7 @@ class FileLock(JournalFileOpenLock):
 
 
 def _mend(file: Any) -> None:
-    """Cuts off a last line that has no end. Readers do not count it as a line, so no one has seen it."""
+    """Remove an incomplete last line. Readers ignore it, so none has seen it."""
     size = file.seek(0, os.SEEK_END)
     end = size
     while end > 0:
@@ -119,7 +123,7 @@ def _connected(url: str) -> BaseStorage:
     if url.startswith("grpc://"):
         host, _, port = url.removeprefix("grpc://").rstrip("/").rpartition(":")
         if not host or not port.isdecimal():
-            raise InvalidValue(f"--storage got {shown!r}; give grpc://host:port.")
+            raise InvalidValue(f"The storage {shown!r} is no address; give grpc://host:port.")
         make = lambda: _proxy(host, int(port))
     else:
         make = lambda: RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
@@ -129,10 +133,10 @@ def _connected(url: str) -> BaseStorage:
         return make()
     except ImportError as error:
         module = getattr(error.__cause__ or error, "name", None) or "a module"
-        raise InvalidValue(f"--storage got {shown!r}, for which Python needs {module}; install it.") from error
+        raise InvalidValue(f"The storage {shown!r} needs the module {module}; install it.") from error
     except (sqlalchemy.exc.SQLAlchemyError, ConnectionError, ValueError) as error:
         first, *_ = [*str(error).strip().splitlines(), type(error).__name__]
-        raise InvalidValue(f"--storage got {shown!r}, which cannot be used: {first.rstrip('.')}.") from error
+        raise InvalidValue(f"The storage {shown!r} cannot be used: {first.rstrip('.')}.") from error
 
 
 def _proxy(host: str, port: int) -> BaseStorage:
@@ -143,8 +147,8 @@ def _proxy(host: str, port: int) -> BaseStorage:
     return proxy
 
 
-def _sqlite(shown: str) -> ValueError:
-    return ValueError(
-        f"--storage got {shown!r}: SQLite fails as soon as several workers write; give a file that is no database, for a "
-        "journal, or the address of another database."
+def _sqlite(shown: str) -> InvalidValue:
+    return InvalidValue(
+        f"The storage {shown!r} is SQLite, which fails when several workers write; give a file for a journal, or the address of "
+        "another database."
     )

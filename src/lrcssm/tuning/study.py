@@ -1,8 +1,7 @@
-"""A study: its plan, and one trial for each point of it, from the beginning to the end.
+"""A study: its plan, and one trial for each point of it.
 
-A trial is never copied and never made twice: a grid's points, or as many empty places as a search has trials, wait in the
-study before anyone works on it. So whoever runs a trial, and however often it is interrupted, it is finished once, which is
-for the storage to see to.
+All trials are queued when the study is made: the points of a grid, or as many empty trials as a search has. No worker adds or
+copies one, so a trial keeps its number and is finished once, however often it is interrupted.
 """
 
 import time
@@ -19,10 +18,9 @@ from .space import Space
 from .storage import Place
 
 PLAN, TRIALS, POINT, ERROR = "plan", "trials", "point", "error"
-"""The names of attributes: of a study its plan and how many trials it has, of a trial which of them it is, and why it
-failed."""
+"""Names of attributes: plan and number of trials of a study; position in the plan and reason of failure of a trial."""
 STARTUP = 10
-"""So many trials of a search are random."""
+"""Number of trials of a search that are random."""
 
 
 class Study:
@@ -30,9 +28,9 @@ class Study:
 
     **Attributes:**
 
-    - `name`, `place`, `plan`: what it is called, where it is kept and what it is about.
-    - `optuna`: the same for Optuna.
-    - `folder`: of its runs.
+    - `name`, `place`, `plan`: its name, storage and plan.
+    - `optuna`: the study as an object of Optuna.
+    - `folder`: parent of the folders of its trials.
     """
 
     def __init__(self, name: str, place: Place, plan: Plan, found: optuna.Study):
@@ -45,7 +43,7 @@ class Study:
 
     @classmethod
     def load(cls, name: str, place: Place) -> "Study":
-        """One that is there."""
+        """Open an existing study."""
         try:
             found = optuna.load_study(study_name=name, storage=place.storage)
         except KeyError:
@@ -55,28 +53,28 @@ class Study:
         plan = found.user_attrs.get(PLAN)
         if plan is None:
             raise InvalidValue(
-                f"The study {name!r} has no plan, because it was not made to its end, or not by lrcssm; give the lrcssm tune "
-                "start that makes it."
+                f"The study {name!r} has no plan: its start was interrupted, or it was not made by lrcssm; start it again."
             )
         return cls(name, place, Plan.from_json(plan), found)
 
     @classmethod
     def make(cls, name: str, place: Place, plan: Plan, trials: int | None) -> "Study":
-        """One that is made, or was made with the same plan before.
+        """Make a study, or open the one that was made with the same plan.
 
         **Arguments:**
 
-        - `trials`: how many trials a search has. More than before lengthens it; `None` leaves it as it is.
+        - `name`, `place`, `plan`: of the study.
+        - `trials`: number of trials of a search; 50 for a new study if not given. A larger number extends a study.
         """
         found = optuna.create_study(study_name=name, storage=place.storage, direction="maximize", load_if_exists=True)
         if PLAN not in found.user_attrs:
             if found.get_trials(deepcopy=False):
-                raise InvalidValue(f"The study {name!r} was not made by lrcssm; give another --study.")
+                raise InvalidValue(f"The study {name!r} was not made by lrcssm; give another name.")
             found.set_user_attr(PLAN, plan.to_json())
         if (before := found.user_attrs[PLAN]) != plan.to_json():
             raise InvalidValue(
-                f"There is a study {name!r} with other options ({_difference(before, plan.to_json())}); give the same, or "
-                "another --study."
+                f"There is a study {name!r} with other options ({_difference(before, plan.to_json())}); give the same options, "
+                "or another name."
             )
         if not plan.space.grid:
             planned = found.user_attrs.get(TRIALS)
@@ -86,7 +84,7 @@ class Study:
         return study
 
     def complete(self) -> None:
-        """Lets wait what is not there yet, e.g. because whoever made the study was killed."""
+        """Queue the trials that are missing, e.g. because the process that made the study was killed."""
         places = self.points()
         while len(self.trials()) < len(places):
             with alone(self.folder) as mine:
@@ -99,14 +97,14 @@ class Study:
                         self.optuna.enqueue_trial(settings, user_attrs={POINT: number})
 
     def points(self) -> list[dict[str, Any]]:
-        """The settings of each trial of a grid; of a search nothing, but as often."""
+        """Settings of each trial of a grid; empty ones for the trials of a search."""
         if self.plan.space.grid:
             return self.plan.space.points()
         return [{}] * self.optuna.user_attrs.get(TRIALS, 0)
 
     def trials(self) -> dict[int, FrozenTrial]:
-        """The trials of the plan, by their number in it. If two machines made the study at the same time, a point may be
-        there twice; the first one counts."""
+        """Trials by their position in the plan. If two machines made the study at the same time, a point may have two trials;
+        the first one counts."""
         found: dict[int, FrozenTrial] = {}
         for trial in self.optuna.get_trials(deepcopy=False):
             if POINT in trial.user_attrs:
@@ -114,24 +112,26 @@ class Study:
         return dict(sorted(found.items()))
 
     def id_of(self, trial: FrozenTrial) -> int:
-        """What the storage knows a trial by."""
+        """The identifier of a trial in the storage."""
         return self.place.storage.get_trial_id_from_study_id_trial_number(self.number, trial.number)
 
     def folder_of(self, trial: FrozenTrial) -> Folder:
+        """The folder of a trial, with one folder for each of its runs."""
         return Folder(self.folder / f"trial-{trial.number}")
 
     def settings(self, trial: FrozenTrial) -> dict[str, Any]:
-        """What a trial tries, as far as that is decided."""
+        """Settings of a trial, as far as they are decided."""
         return dict(trial.params or trial.system_attrs.get("fixed_params", {}))
 
     def started(self, trial: FrozenTrial, steps: int) -> tuple[optuna.Trial, dict[str, Any]]:
-        """A trial of Optuna's to report to, and its settings. A trial that was begun before has those that it had.
+        """The trial as an object of Optuna, and its settings; those of a trial that is resumed do not change.
 
         **Arguments:**
 
-        - `steps`: of training, by which the pruner is set.
+        - `trial`: a trial that this worker has claimed.
+        - `steps`: of training, from which the pruner's settings follow.
         """
-        # The sampler of each trial has a seed of its own: workers do not choose the same.
+        # The sampler of each trial has its own seed, so that workers do not choose the same settings.
         self.optuna.sampler = _sampler(self.plan.space, trial.number)
         self.optuna.pruner = _pruner(self.plan.pruner, steps)
         running = optuna.Trial(self.optuna, self.id_of(trial))
@@ -139,19 +139,19 @@ class Study:
 
 
 def unfinished(trials: dict[int, FrozenTrial]) -> list[FrozenTrial]:
-    """Those that wait or run."""
+    """Trials that are waiting or running."""
     return [trial for trial in trials.values() if not trial.state.is_finished()]
 
 
 def finished_well(trials: dict[int, FrozenTrial]) -> list[FrozenTrial]:
-    """Those that have a value, the best first; of equal ones the earlier."""
+    """Complete trials, the best first; of equal ones the earlier."""
     done = [trial for trial in trials.values() if trial.state == TrialState.COMPLETE]
     return sorted(done, key=lambda trial: (-(trial.value or 0.0), trial.number))
 
 
 def _sampler(space: Space, number: int) -> optuna.samplers.BaseSampler:
     if space.grid:
-        return optuna.samplers.RandomSampler()  # has nothing to choose
+        return optuna.samplers.RandomSampler()  # all settings are fixed
     return optuna.samplers.TPESampler(seed=number, n_startup_trials=STARTUP, multivariate=True, constant_liar=True)
 
 
@@ -164,7 +164,7 @@ def _pruner(kind: str, steps: int) -> optuna.pruners.BasePruner:
 
 
 def _difference(theirs: Any, ours: Any, name: str = "") -> str:
-    """The first thing that differs, in words."""
+    """The first difference between two plans, in words."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for key in {**theirs, **ours}:
             if theirs.get(key) != ours.get(key):

@@ -21,11 +21,11 @@ STATES = {
 def facts(study: Study) -> dict[str, Any]:
     """All facts about a study, as JSON holds them."""
     trials = study.trials()
-    states = {word: sum(trial.state == state for trial in trials.values()) for state, word in STATES.items()}
     return {
         "study": study.name,
-        "states": states,
-        "left behind": _left_behind(study, list(trials.values())),
+        "states": _states(trials),
+        "abandoned": _abandoned(study, list(trials.values())),
+        "best": [trial.number for trial in leaders(trials)],
         "importance": importance(study),
         "plan": study.plan.to_json(),
         "trials": [
@@ -42,35 +42,47 @@ def facts(study: Study) -> dict[str, Any]:
 def summary(study: Study) -> str:
     """The state of a study in one line."""
     trials = study.trials()
-    states = {word: sum(trial.state == state for trial in trials.values()) for state, word in STATES.items()}
-    best = finished_well(trials)
-    text = f"{study.name}: {counts(states)}"
+    text = f"{study.name}: {counts(_states(trials))}"
+    best = leaders(trials)
     if not best:
         return f"{text}."
-    if len(best) > 1 and best[0].value == best[-1].value:
-        return f"{text}; all of them score {best[0].value:.4g}, so none is better than the others."
-    return f"{text}; the best is trial {best[0].number} with {best[0].value:.4g}: {words(study.settings(best[0]))}."
+    value, numbers = f"{best[0].value:.4g}", ", ".join(str(trial.number) for trial in best)
+    if len(best) == 1:
+        return f"{text}; the best is trial {numbers} with {value}: {words(study.settings(best[0]))}."
+    if len(best) == len(finished_well(trials)):
+        return f"{text}; all complete trials score {value}, so none is better than the others."
+    return f"{text}; the best are trials {numbers} with {value}; the first of them: {words(study.settings(best[0]))}."
+
+
+def leaders(trials: dict[int, FrozenTrial]) -> list[FrozenTrial]:
+    """Trials with the best value, in order; several if they are equal."""
+    done = finished_well(trials)
+    return [trial for trial in done if trial.value == done[0].value]
+
+
+def _states(trials: dict[int, FrozenTrial]) -> dict[str, int]:
+    return {word: sum(trial.state == state for trial in trials.values()) for state, word in STATES.items()}
 
 
 def importance(study: Study) -> dict[str, float]:
-    """How much each setting tells the best quarter of the trials from all of them (Watanabe et al. 2023), in shares of one;
-    nothing if there are too few to tell."""
+    """Importance of each setting for a trial to be in the best quarter (PED-ANOVA, Watanabe et al. 2023); the values sum to 1.
+    Empty for fewer than 8 complete trials, and if all of them are equal."""
     done = finished_well(study.trials())
     if len(done) < 8 or len({trial.value for trial in done}) < 2:
         return {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of settings that occur seldom
+        warnings.simplefilter("ignore")  # about settings that occur seldom
         evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=0.25)
         return optuna.importance.get_param_importances(study.optuna, evaluator=evaluator)
 
 
 def words(settings: dict[str, Any]) -> str:
-    """Some settings in a line."""
+    """Settings in one line."""
     return ", ".join(f"{name} {short(value)}" for name, value in settings.items())
 
 
-def _left_behind(study: Study, trials: list[FrozenTrial]) -> int:
-    """Number of trials that run in the eyes of the storage only, as far as that can be seen from here."""
+def _abandoned(study: Study, trials: list[FrozenTrial]) -> int:
+    """Number of trials that are running in the storage, but have no worker on this machine; 0 for shared storages."""
     count = 0
     for trial in trials:
         if study.place.local and trial.state == TrialState.RUNNING:
@@ -80,15 +92,17 @@ def _left_behind(study: Study, trials: list[FrozenTrial]) -> int:
 
 
 def counts(states: dict[str, int]) -> str:
+    """Numbers of trials in each state, in words."""
     return ", ".join(f"{count} {word}" for word, count in states.items() if count)
 
 
 def short(value: Any) -> str:
+    """A value with three digits."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest unit that fits."""
+    """A time in seconds, minutes or hours."""
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"

@@ -1,7 +1,7 @@
-"""A worker of a study: trials one after the other, until none is left.
+"""A worker of a study: runs trials one after the other until none is left.
 
-The work of a worker that is killed is not lost: each evaluation leaves a checkpoint, each run a result. The next worker that
-takes up the trial goes on from there, to the same value.
+A worker may be killed at any time: each evaluation writes a checkpoint, each run a result, and the next worker that claims
+the trial resumes it and obtains the same value.
 """
 
 import contextlib
@@ -30,22 +30,22 @@ from .study import ERROR, Study, unfinished
 from .summary import duration, summary, words
 
 PAUSE = 1.0
-"""Seconds between two looks at whether the trials of others are done, or left behind."""
+"""Seconds to wait before asking again whether the trials of other workers are finished or abandoned."""
 LIVES = 3
-"""A trial at which so many workers in a row died without getting further is given up: it may be what kills them."""
+"""Number of workers in a row that may die at a trial without progress before it is given up; it may be the cause."""
 DEATHS = "deaths"
 QUIET = 5.0
-"""Seconds between two reports that no pruner needs."""
+"""Seconds between two reports of a trial when no pruner needs them."""
 
 
 def work(study: Study, material: Material, timeout: float | None = None, leases: Leases | None = None) -> None:
-    """Run trials until all are finished, or the time is over.
+    """Run trials until all are finished or the time is over.
 
     **Arguments:**
 
-    - `study`, `material`: what to work on.
+    - `study`, `material`: a study and its data.
     - `timeout`: seconds after which no trial is begun.
-    - `leases`: how to know of workers on other machines, where that is necessary; as usual if not given.
+    - `leases`: of this worker, where workers on other machines may take part; made with their defaults if not given.
     """
     keep_memory()
     remember_compilations()
@@ -62,12 +62,12 @@ def work(study: Study, material: Material, timeout: float | None = None, leases:
 
 
 class Shift:
-    """A worker's time at a study.
+    """One worker's work on a study.
 
     **Arguments:**
 
-    - `study`, `material`, `leases`: see `work`.
-    - `interrupted`: is no longer empty after Ctrl-C.
+    - `study`, `material`, `leases`: as for `work`.
+    - `interrupted`: a list that is no longer empty after Ctrl-C.
     """
 
     def __init__(self, study: Study, material: Material, leases: Leases | None, interrupted: list[bool]):
@@ -76,10 +76,10 @@ class Shift:
         self.leases = leases
         self.interrupted = interrupted
         self.programs: set[Any] = set()
-        """What this process has compiled."""
+        """Keys of the programs that this process has compiled."""
 
     def one_of(self, trials: list[FrozenTrial]) -> bool:
-        """Run the first trial that can be had; false if there is none."""
+        """Run the first trial that can be claimed; false if there is none."""
         for trial in self.in_turn(trials):
             with claim(self.study, trial, self.leases) as mine:
                 if mine is None:
@@ -88,18 +88,18 @@ class Shift:
                 try:
                     text = self.run(mine)
                 except Lost:
-                    text = "another worker has taken it up"
+                    text = "taken over by another worker"
                 except KeyboardInterrupt:
-                    self._note(trial, DEATHS, [])  # this one is none
+                    self._note(trial, DEATHS, [])  # an interruption is not a death
                     raise KeyboardInterrupt(
-                        f"interrupted in trial {trial.number}; lrcssm tune worker {self.study.name} goes on with it."
+                        f"interrupted in trial {trial.number}; lrcssm tune worker {self.study.name} resumes it."
                     ) from None
                 _say(f"trial {trial.number}: {text} ({duration(time.perf_counter() - begin)})")
                 return True
         return False
 
     def _runs(self, mine: Claim, settings: dict[str, Any]) -> list["Run"]:
-        """The runs of a trial, one for each seed."""
+        """Runs of a trial, one for each seed."""
         plan, found = self.study.plan, []
         for seed in plan.seeds:
             model, training = plan.configured(self.material, settings, seed)
@@ -108,17 +108,18 @@ class Shift:
         return found
 
     def in_turn(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
-        """Which to take first: one whose program this process has, then one whose program no other is at."""
+        """Trials in the order in which to try them: first those whose program this process has compiled, then those whose
+        program no other worker uses."""
         needs = {trial.number: program(self.study.settings(trial)) for trial in trials}
         busy = {needs[trial.number] for trial in trials if trial.state == TrialState.RUNNING}
         order = lambda number: (needs[number] not in self.programs, needs[number] in busy, number)
         return sorted(trials, key=lambda trial: order(trial.number))
 
     def run(self, mine: Claim) -> str:
-        """Runs a trial, or goes on with it, and says in words what came of it."""
+        """Run or resume a trial; returns its outcome in words."""
         trial, plan = mine.trial, self.study.plan
         if mine.again and self._deadly(trial):
-            return self._failed(trial, f"{LIVES} workers in a row died at it without getting further")
+            return self._failed(trial, f"{LIVES} workers in a row died at it without progress")
         training = plan.configured(self.material, plan.space.samples()[0], plan.seeds[0])[1]
         running, settings = self.study.started(trial, training.steps)
         self.programs.add(program(settings))
@@ -137,9 +138,9 @@ class Shift:
         return f"{words(settings)}: {value:.4g}"
 
     def _value(self, mine: Claim, running: optuna.Trial, settings: dict[str, Any]) -> float:
-        """The mean over the seeds of the best validation scores."""
+        """The best validation score, averaged over the seeds."""
         plan, scores = self.study.plan, []
-        told = Reports(running, mine.trial, all_of_them=plan.pruner != "none")
+        told = Reports(running, mine.trial, every=plan.pruner != "none")
 
         def tick(step: int) -> None:
             mine.check()
@@ -156,13 +157,13 @@ class Shift:
         return float(np.mean(scores))
 
     def _deadly(self, trial: FrozenTrial) -> bool:
-        """Counts the death of a worker at a trial; whether it is the last that it may cost."""
+        """Record the death of a worker at a trial; true if the trial is to be given up."""
         deaths = [*trial.user_attrs.get(DEATHS, []), len(trial.intermediate_values)]
         self._note(trial, DEATHS, deaths)
         return len(deaths) >= LIVES and len(set(deaths[-LIVES:])) == 1
 
     def _told(self, running: optuna.Trial, **outcome: Any) -> None:
-        """Finishes a trial, unless it was finished while this worker was out of reach."""
+        """Finish a trial, unless another worker has finished it."""
         with contextlib.suppress(UpdateFinishedTrialError):
             self.study.optuna.tell(running, **outcome, skip_if_finished=True)
 
@@ -177,27 +178,27 @@ class Shift:
 
 
 class Reports:
-    """What a trial tells of its looks, and whether it is to be given up.
+    """Reports of a trial's evaluations to Optuna; raises `TrialPruned` if the trial is to be given up.
 
     **Arguments:**
 
-    - `running`, `before`: the trial, and as it was when it was claimed.
-    - `all_of_them`: whether a pruner compares them; otherwise a few are enough to follow.
+    - `running`, `before`: the trial, and its state at the time of the claim.
+    - `every`: report every evaluation, for a pruner; otherwise only some, to follow the trial.
     """
 
-    def __init__(self, running: optuna.Trial, before: FrozenTrial, all_of_them: bool):
+    def __init__(self, running: optuna.Trial, before: FrozenTrial, every: bool):
         self.running = running
-        self.all_of_them = all_of_them
-        # A worker that died may have told some already.
+        self.every = every
+        # A worker that died may have reported some already.
         self.last = max(before.intermediate_values, default=0)
         self.when = -math.inf
 
     def __call__(self, step: int, value: float) -> None:
         now = time.monotonic()
-        if step > self.last and (self.all_of_them or now - self.when > QUIET):
+        if step > self.last and (self.every or now - self.when > QUIET):
             self.running.report(value, step)
             self.last, self.when = step, now
-        if self.all_of_them and step >= self.last and self.running.should_prune():
+        if self.every and step >= self.last and self.running.should_prune():
             raise TrialPruned
 
 
@@ -205,8 +206,8 @@ def _greeting(study: Study) -> str:
     trials, runs = study.trials(), len(study.plan.seeds)
     names = ", ".join(axis.name for axis in study.plan.space.axes)
     return (
-        f"{study.name}: {len(unfinished(trials))} of {len(trials)} trials to go, of {runs} run{'s' * (runs > 1)} each; "
-        f"varied: {names}. lrcssm tune worker {study.name} helps, in as many processes as you like."
+        f"{study.name}: {len(unfinished(trials))} of {len(trials)} trials to go, {runs} run{'s' * (runs > 1)} each; "
+        f"varied: {names}. Start further workers with lrcssm tune worker {study.name}."
     )
 
 

@@ -1,317 +1,242 @@
-"""Measurements of speed and memory.
+"""Measurements of speed, memory and accuracy: `lrcssm benchmark`.
 
-What each benchmark can be asked is here and imports nothing heavy, so that the command line can show it at once; what
-it does is in the module of its name.
+The options of each benchmark are here, without heavy imports, so that their help appears at once; the measurements are in the
+module that a benchmark names.
 """
 
 import dataclasses
-from typing import Annotated, Any, Literal
+import importlib
+from typing import Annotated, Any, ClassVar, Literal
 
-import tyro
-
+from lrcssm.cli.parser import Arg
 from lrcssm.errors import InvalidValue
 
 Method = Literal["sequential", "deer", "elk", "jacobi", "scan", "lstm"]
 
 
-@dataclasses.dataclass(frozen=True)
-class EngineBenchmark:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Options of every benchmark, and its execution."""
+
+    module: ClassVar[str]
+    """Module with the functions `measure` and `show`, and `draw` if there is a picture."""
+    keeps_memory: ClassVar[bool] = False
+    """Measure under `lrcssm.keep_memory`, as `lrcssm train` runs."""
+
+    json: Annotated[str | None, Arg("PATH|-")] = None
+    """Also write a JSON record to this path; "-" prints the record to standard output and nothing else."""
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value == () and field.default != ():
+                raise InvalidValue(f"--{field.name.replace('_', '-')} got no value; give at least one.")
+            for size in value if isinstance(value, tuple) else (value,):
+                if type(size) is int and size < 1 and field.name != "seed":
+                    raise InvalidValue(f"--{field.name.replace('_', '-')} got {size}; give numbers of at least 1.")
+
+    def run(self) -> None:
+        """Measure, print a table, and write the record and the picture that are asked for."""
+        from .record import run_benchmark
+
+        run_benchmark(self, importlib.import_module(f".{self.module}", __name__))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Timed(Benchmark):
+    """Options of a benchmark that measures times."""
+
+    rounds: int = 5
+    """Rounds in which everything is measured in turn; the best time counts. Slow programs get fewer rounds, but at least 2."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limited(Timed):
+    """Options of a benchmark that leaves out slow programs."""
+
+    limit: float = 10.0
+    """Programs are left out if, by the measurements so far, one call would take more seconds than this."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Layer(Limited):
+    """Sizes of one layer."""
+
+    input_dim: int = 64
+    """Input features."""
+    state_dim: int = 64
+    """Units of the layer."""
+    batch: int = 4
+    """Sequences at a time."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sizes(Timed):
+    """Sizes of a model."""
+
+    keeps_memory: ClassVar[bool] = True
+
+    hidden_dim: int = 64
+    """Features between the blocks."""
+    state_dim: int = 16
+    """Units of each cell."""
+    num_blocks: int = 4
+    """Number of blocks."""
+    batch: int = 4
+    """Sequences at a time."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drawn(Benchmark):
+    """Options of a benchmark with a picture."""
+
+    picture: Annotated[str | None, Arg("FILE.png|.svg|.pdf")] = None
+    """Also draw the results."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.picture is not None and not self.picture.endswith((".png", ".svg", ".pdf")):
+            raise InvalidValue(f"--picture got {self.picture!r}; give a file that ends in .png, .svg or .pdf.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EngineBenchmark(Layer):
     """Time and memory of one LRC layer under each solver, against lax.scan with autodiff and torch.nn.LSTM."""
+
+    module: ClassVar[str] = "engine"
 
     lengths: tuple[int, ...] = (1000, 17984, 100000)
     """Sequence lengths T."""
-    states: tuple[int, ...] = (64,)
-    """Numbers of states N, each of them with each length."""
-    inputs: int = 64
-    """Input features."""
-    batch: int = 4
-    """Sequences at a time."""
-    rounds: int = 7
-    """Times that everything is measured, in turn; the best one counts. A method that would take more than about 10
-    seconds gets fewer rounds, but at least 2."""
-    limit: float = 3.0
-    """Seconds: a method is not measured at a length at which, by its time per step so far, one pass would take more."""
     methods: tuple[Method, ...] = ("sequential", "deer", "elk", "jacobi", "scan", "lstm")
-    """What to measure; lstm needs PyTorch: pip install "lrcssm[bench]"."""
+    """Solvers and programs; lstm needs PyTorch: pip install "lrcssm[bench]"."""
     form: Literal["paper", "released"] = "paper"
-    """The equations of the LRC cell."""
-    dtype: Literal["float32", "float64"] = "float32"
-    """Precision of everything."""
-    keep_memory: bool = False
-    """Keep memory with the process by lrcssm.keep_memory; all methods profit from that."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
-
-    def __post_init__(self):
-        _check(self, given=("lengths", "states", "methods"), sizes=("lengths", "states", "inputs", "batch", "rounds"))
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .engine import run
-
-        run(self)
+    """Equations of the LRC cell."""
 
 
-@dataclasses.dataclass(frozen=True)
-class CellsBenchmark:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CellsBenchmark(Layer):
     """Time, memory and number of parameters of one layer of each cell, against LRC in the paper's form."""
 
+    module: ClassVar[str] = "cells"
+
     cells: tuple[str, ...] = ("all",)
-    """Names of cells and variants; a wrong one is answered with all of them. LRC is always measured."""
+    """Cells and variants, or all. LRC is always measured."""
     length: int = 2000
     """Sequence length T."""
-    states: int = 64
-    """Units N of each layer."""
-    inputs: int = 64
-    """Input features."""
-    batch: int = 4
-    """Sequences at a time."""
-    rounds: int = 5
-    """Times that everything is measured, in turn; the best one counts. A cell that would take more than about 10
-    seconds gets fewer rounds, but at least 2."""
-    limit: float = 5.0
-    """Seconds: a dense cell is not measured if, by its time for the first few steps, one pass would take more."""
     solver: Literal["sequential", "deer"] = "sequential"
-    """How the layers are evaluated. For dense cells deer is DEER(quasi=True)."""
-    keep_memory: bool = False
-    """Keep memory with the process by lrcssm.keep_memory; all methods profit from that."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
-
-    def __post_init__(self):
-        _check(self, given=("cells",), sizes=("length", "states", "inputs", "batch", "rounds"))
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .cells import run
-
-        run(self)
+    """Solver of the layers; for dense cells deer is DEER(quasi=True)."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainBenchmark:
-    """Time, memory and compilation of a training step of the published models, against the least it could take."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainBenchmark(Limited):
+    """Time, memory and compilation of a training step of the published models, against its matrix products alone."""
 
-    configurations: tuple[str, ...] = ("all",)
-    """Names of the paper's data sets, which stand for the models that it published for them; all for all six."""
+    module: ClassVar[str] = "train"
+    keeps_memory: ClassVar[bool] = True
+
+    datasets: tuple[str, ...] = ("all",)
+    """The paper's data sets whose published models are measured, or all six."""
     batches: tuple[int, ...] = (4, 32)
-    """Sequences at a time, each of them with each configuration."""
-    rounds: int = 9
-    """Times that everything is measured, in turn; the best one counts. What would take more than about 20 seconds gets
-    fewer rounds, but at least 2."""
-    limit: float = 10.0
-    """Seconds: what is not measured if, by the time of the steps so far, one step would take more."""
-    return_memory: bool = False
-    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
-
-    def __post_init__(self):
-        _check(self, given=("configurations", "batches"), sizes=("batches", "rounds"))
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .train import run
-
-        run(self)
+    """Sequences at a time, each of them with each model."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelsBenchmark:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelsBenchmark(Sizes, Limited):
     """Time, memory, compilation and parameters of a training step of every architecture at equal sizes."""
 
+    module: ClassVar[str] = "models"
+
     architectures: tuple[str, ...] = ("all",)
-    """Names of lrcssm.models.ARCHITECTURES, or all; a wrong one is answered with all of them. LrcSSM is always measured."""
-    published: Annotated[str | None, tyro.conf.arg(metavar="DATASET")] = None
-    """Measure each architecture with the sizes and the batch that were published for this data set, such as EigenWorms, at
-    its length, in the place of equal sizes: the paper's table of run times."""
+    """Names of lrcssm.models.ARCHITECTURES, or all. LrcSSM is always measured."""
+    published: Annotated[str | None, Arg("DATASET")] = None
+    """Measure each architecture with the sizes, batch and length published for this data set, such as EigenWorms."""
     length: int = 17984
     """Sequence length T."""
-    width: int = 64
-    """Features between the layers."""
-    state: int = 16
-    """Units of each layer."""
-    depth: int = 4
-    """Blocks."""
-    batch: int = 4
-    """Sequences at a time."""
-    channels: int = 6
-    """Channels of the data."""
-    classes: int = 5
-    """Classes."""
-    rounds: int = 7
-    """Times that everything is measured, in turn; the best one counts. What would take more than about 20 seconds gets
-    fewer rounds, but at least 2."""
     limit: float = 20.0
-    """Seconds: what is not measured if, by the time of a short sequence, one step would take more."""
-    return_memory: bool = False
-    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
-
-    def __post_init__(self):
-        sizes = ("length", "hidden_dim", "state_dim", "num_blocks", "batch", "channels", "classes", "rounds")
-        _check(self, given=("architectures",), sizes=sizes)
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .models import run
-
-        run(self)
 
 
-@dataclasses.dataclass(frozen=True)
-class ScalingBenchmark:
-    """Time and memory of a training step of every architecture over the length, and the power with which they grow."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScalingBenchmark(Sizes, Limited, Drawn):
+    """Time and memory of a training step of every architecture over the length, and the powers with which they grow."""
+
+    module: ClassVar[str] = "scaling"
 
     architectures: tuple[str, ...] = ("all",)
-    """Names of lrcssm.models.ARCHITECTURES, or all; a wrong one is answered with all of them. LrcSSM is always measured."""
+    """Names of lrcssm.models.ARCHITECTURES, or all. LrcSSM is always measured."""
     lengths: tuple[int, ...] = (1024, 4096, 16384, 65536)
     """Sequence lengths T; an architecture that cannot be measured at one is not tried at longer ones."""
-    width: int = 64
-    """Features between the layers."""
-    state: int = 16
-    """Units of each layer."""
-    depth: int = 2
-    """Blocks."""
+    num_blocks: int = 2
     batch: int = 1
-    """Sequences at a time."""
-    channels: int = 6
-    """Channels of the data."""
-    classes: int = 5
-    """Classes."""
-    rounds: int = 3
-    """Times that everything is measured, in turn; the best one counts. What would take more than about 20 seconds gets
-    fewer rounds, but at least 2."""
     limit: float = 20.0
-    """Seconds: what is not measured if, by the time of a short sequence, one step would take more."""
-    return_memory: bool = False
-    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
-    picture: Annotated[str | None, tyro.conf.arg(metavar="FILE.png|.svg|.pdf")] = None
-    """Also draw the times against the length."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
-
-    def __post_init__(self):
-        sizes = ("lengths", "hidden_dim", "state_dim", "num_blocks", "batch", "channels", "classes", "rounds")
-        _check(self, given=("architectures", "lengths"), sizes=sizes)
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .models import run_scaling
-
-        run_scaling(self)
 
 
-@dataclasses.dataclass(frozen=True)
-class LongBenchmark:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongBenchmark(Sizes):
     """Time and memory of training on sequences of up to a million steps."""
+
+    module: ClassVar[str] = "long"
 
     lengths: tuple[int, ...] = (1024, 16384, 131072, 1048576)
     """Sequence lengths T."""
-    cell: str = "LRC"
-    """The recurrence, a name of lrcssm.cells.ALL."""
-    width: int = 64
-    """Features between the layers."""
-    state: int = 64
-    """Units of each layer."""
-    depth: int = 6
-    """Blocks."""
+    state_dim: int = 64
+    num_blocks: int = 6
     batch: int = 1
-    """Sequences at a time."""
-    channels: int = 6
-    """Channels of the data."""
-    classes: int = 5
-    """Classes."""
     chunks: tuple[int, ...] = ()
-    """Also measure each length in chunks of so many steps, beside what the model chooses by itself."""
-    memory: Annotated[str | None, tyro.conf.arg(metavar="BYTES")] = None
-    """The most that a training step may take, such as 500MB: chunks that the model chooses then fit into it."""
+    """Also measure each length in chunks of this many steps, beside the model's own choice."""
+    memory: Annotated[str | None, Arg("BYTES")] = None
+    """Largest memory of a training step, such as 500MB, for the model's own choice of chunks."""
     released: bool = False
-    """In the block of the code released with the paper."""
+    """Measure the block of the code released with the paper."""
     matmul: Literal["float32", "bfloat16"] = "float32"
     """Precision of the factors of matrix products."""
-    rounds: int = 5
-    """Times that everything is measured, in turn; the best one counts. What would take more than a minute gets fewer
-    rounds, but at least 2."""
-    return_memory: bool = False
-    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm train calls."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
-
-    def __post_init__(self):
-        sizes = ("lengths", "hidden_dim", "state_dim", "num_blocks", "batch", "channels", "classes", "chunks", "rounds")
-        _check(self, given=("lengths",), sizes=sizes)
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .long import run
-
-        run(self)
 
 
-@dataclasses.dataclass(frozen=True)
-class TogetherBenchmark:
-    """Time of a training step for each of several runs, side by side in one program and one after the other."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StreamBenchmark(Timed):
+    """Time of a published model for one sample of a stream, and of its exported step in onnxruntime."""
 
-    sizes: tuple[str, ...] = ("all",)
-    """Models by the beginnings of their names, or all; a wrong one is answered with all names."""
-    runs: int = 3
-    """Runs side by side; each has its own learning rate, weights and data."""
-    steps: int = 3
-    """Steps of each run that are timed at once."""
-    rounds: int = 9
-    """Times that both are measured, in turn; the best one counts. What would take more than about 30 seconds gets fewer
-    rounds, but at least 2."""
-    return_memory: bool = False
-    """Give memory back to the system after each step, as without lrcssm.keep_memory, which lrcssm tune calls."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
+    module: ClassVar[str] = "stream"
 
-    def __post_init__(self):
-        _check(self, given=("sizes",), sizes=("runs", "steps", "rounds"))
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .together import run
-
-        run(self)
-
-
-@dataclasses.dataclass(frozen=True)
-class StreamBenchmark:
-    """How long a published model takes for one sample of a stream, and its exported step in onnxruntime."""
-
-    configuration: str = "EigenWorms"
-    """The data set whose published model is measured."""
+    dataset: str = "EigenWorms"
+    """Data set whose published model is measured."""
     streams: tuple[int, ...] = (1, 1000)
-    """How many streams get a sample at once."""
+    """Numbers of streams that get a sample at once."""
     steps: int = 2000
     """Samples in each round, over all streams."""
-    rounds: int = 5
-    """Times that everything is measured, in turn."""
     threads: bool = False
     """Let JAX hand each step to a thread of its own, as it does by default."""
-    json: Annotated[str | None, tyro.conf.arg(metavar="PATH|-")] = None
-    """Also write a JSON record to this path; "-" writes nothing but the record, to standard output."""
-
-    def __post_init__(self):
-        _check(self, given=("streams",), sizes=("streams", "steps", "rounds"))
-
-    def run(self) -> None:
-        """Measures, and prints a table, or the record if that goes to standard output."""
-        from .stream import run
-
-        run(self)
 
 
-def _check(options: Any, *, given: tuple[str, ...], sizes: tuple[str, ...]) -> None:
-    """Raises `ValueError` if an option in `given` has no value, or one in `sizes` a value below 1."""
-    for name in given:
-        if not getattr(options, name):
-            raise InvalidValue(f"--{name} got no value; give at least one.")
-    for name in sizes:
-        value = getattr(options, name)
-        for size in value if isinstance(value, tuple) else (value,):
-            if size < 1:
-                raise InvalidValue(f"--{name} got {size}; give numbers of at least 1.")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArchiveBenchmark(Drawn):
+    """Accuracy and time of classifiers over a folder of pairs NAME_TRAIN.ts and NAME_TEST.ts, with ranks."""
+
+    module: ClassVar[str] = "archive"
+
+    folder: Annotated[str, Arg("DIR", positional=True)]
+    """Folder of the pairs."""
+    models: tuple[str, ...] = ("LrcRidgeClassifier", "MiniRocket", "MultiRocketHydra")
+    """Classifiers: names of lrcssm, such as LrcSSMClassifier, and of aeon if it is installed. The first is compared with the
+    others."""
+    datasets: tuple[str, ...] = ("all",)
+    """Names of the pairs, or all."""
+    seed: int = 0
+    """Seed of all classifiers."""
+    threads: Annotated[int | None, Arg("INT")] = None
+    """Threads of each classifier; by default all cores."""
+    results: Annotated[str, Arg("FILE.jsonl")] = "runs/archive.jsonl"
+    """Results, one line for each classifier and data set, written as they come; what is there is not run again."""
+
+
+COMMANDS: dict[str, Any] = {
+    "": "Measure speed, memory and accuracy.",
+    "engine": EngineBenchmark,
+    "cells": CellsBenchmark,
+    "train": TrainBenchmark,
+    "models": ModelsBenchmark,
+    "scaling": ScalingBenchmark,
+    "long": LongBenchmark,
+    "stream": StreamBenchmark,
+    "archive": ArchiveBenchmark,
+}
+"""Benchmarks by name, described under the empty one."""

@@ -1,7 +1,7 @@
 """One layer of every cell, forward and with its gradient, against the LRC cell in the paper's form.
 
-A layer is all states of a sequence and what the next layer reads of them; the gradient is that of all parameters and of
-the inputs, for a fixed random cotangent of what is read.
+A layer computes all states of a sequence and the features that the next layer reads; the gradient is that of all parameters and
+of the inputs, for a fixed random cotangent of those features.
 """
 
 import dataclasses
@@ -16,26 +16,13 @@ import jax.numpy as jnp
 from lrcssm.cells import ALL, Cell
 from lrcssm.cells.base import parameter_count
 from lrcssm.engine import DEER, Sequential, Solver, solve
-from lrcssm.errors import InvalidValue
 from lrcssm.machine import environment
 from lrcssm.report.table import doubts, number, print_table
 
 from . import CellsBenchmark
-from .layer import (
-    PASSES,
-    Case,
-    Program,
-    compare,
-    compilers,
-    jax_program,
-    make_record,
-    measuring,
-    ratio,
-    run_benchmark,
-    step_us,
-    too_long,
-    uneven,
-)
+from .layer import PASSES, Case, Program, compare, compilers, jax_program, step_us, too_long, uneven
+from .record import chosen, make_record, measuring
+from .timing import ratio
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "LRC": {
@@ -47,30 +34,24 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "LSTM": {"LSTM-cell": {"gates_see": "cell"}},
 }
-"""More than the defaults: for a cell's name, names and options of its variants."""
+"""Names and options of the variants of a cell, beside its defaults."""
 
-# What all others are compared with.
 _REFERENCE = "LRC"
-# Steps by which the time of a dense cell is foretold.
+# Steps from which the time of a dense cell is estimated.
 _FEW = 50
 
 
-def run(options: CellsBenchmark) -> None:
-    """Measures what the options ask for, prints a table and writes the record."""
-    run_benchmark(options, measure, show, keep=options.keep_memory)
-
-
 def makers() -> dict[str, Callable[..., Cell]]:
-    """Functions that make a cell of given dimensions: of each cell by its name, and of its variants after it."""
+    """Functions that make a cell of given dimensions, for each cell and its variants."""
     found: dict[str, Callable[..., Cell]] = {}
     for name, cell in ALL.items():
-        for variant, chosen in {name: {}, **VARIANTS.get(name, {})}.items():
-            found[variant] = eqx.Partial(cell, **chosen)
+        for variant, options in {name: {}, **VARIANTS.get(name, {})}.items():
+            found[variant] = eqx.Partial(cell, **options)
     return found
 
 
 def measure(options: CellsBenchmark) -> dict[str, Any]:
-    """Measures what the options ask for.
+    """Measure the cells.
 
     **Returns:**
 
@@ -79,14 +60,14 @@ def measure(options: CellsBenchmark) -> dict[str, Any]:
     complex one counts as two.
     """
     known = makers()
-    chosen = _chosen(options.cells, known)
+    names = chosen(options.cells, known, "cells", _REFERENCE)
     facts = environment()
     shape, dtype = (options.length, options.batch), jnp.float32
     keys = jax.random.split(jax.random.key(0), 3)
-    with measuring("--length, --states, --inputs or --batch") as say:
-        cells = {name: known[name](options.inputs, options.states, dtype=dtype, key=keys[0]) for name in chosen}
-        inputs = jax.random.normal(keys[1], (*shape, options.inputs), dtype)
-        cotangent = jax.random.normal(keys[2], (*shape, options.states), dtype)
+    with measuring("--length, --state-dim, --input-dim or --batch") as say:
+        cells = {name: known[name](options.input_dim, options.state_dim, dtype=dtype, key=keys[0]) for name in names}
+        inputs = jax.random.normal(keys[1], (*shape, options.input_dim), dtype)
+        cotangent = jax.random.normal(keys[2], (*shape, options.state_dim), dtype)
         jax.block_until_ready((inputs, cotangent))
         say("compiling")
         with compilers() as pool:
@@ -98,7 +79,7 @@ def measure(options: CellsBenchmark) -> dict[str, Any]:
             programs = {name: _program(case, options.solver, pool) for name, case in cases.items() if name not in found}
             # The last one, if it is dense, leaves the caches cold for the first, on which all ratios depend: the latter
             # is called once untimed.
-            found |= compare(programs, rounds=options.rounds, pauses={chosen[-1]: 0.0}, say=say)
+            found |= compare(programs, rounds=options.rounds, pauses={names[-1]: 0.0}, say=say)
     rows = []
     for name, cell in cells.items():
         row: dict[str, Any] = {
@@ -108,19 +89,11 @@ def measure(options: CellsBenchmark) -> dict[str, Any]:
             row[f"{each}_step_us"] = step_us(row[each], options.length)
             row[f"{each}_to_lrc"] = ratio(row[each], found[_REFERENCE][each])
         rows.append(row)
-    return make_record("lrcssm benchmark cells", options, facts, rows)
-
-
-def _chosen(asked: tuple[str, ...], known: dict[str, Any]) -> list[str]:
-    """The names to measure, in the order of `known`."""
-    for name in asked:
-        if name not in known and name != "all":
-            raise InvalidValue(f"--cells got {name!r}; give all, or some of {', '.join(known)}.")
-    return [name for name in known if name in (*asked, _REFERENCE) or "all" in asked]
+    return make_record("cells", options, facts, rows)
 
 
 def _slow(cases: dict[str, Case], options: CellsBenchmark, pool: Executor) -> dict[str, dict[str, Any]]:
-    """Rows for the dense cells that would take longer than the limit."""
+    """Rows of the dense cells that would take longer than the limit."""
     if options.length <= _FEW:
         return {}
     few = {
@@ -146,7 +119,7 @@ def _program(case: Case, solver: str, pool: Executor) -> Program:
 
 
 def show(record: dict[str, Any]) -> None:
-    """Prints a record as a table, with what its columns mean."""
+    """Print a record as a table, and explain its columns."""
     options, facts = record["options"], record["environment"]
     heads = "cell<|para-\nmeters|iter.|fwd µs\nper step|to\nLRC|fwd+bwd µs\nper step|to\nLRC|fwd\nMB|fwd+\nbwd MB"
     rows = []
@@ -160,15 +133,15 @@ def show(record: dict[str, Any]) -> None:
     variants = [
         f"{name} has {key}={value!r}"
         for several in VARIANTS.values()
-        for name, chosen in several.items()
+        for name, given in several.items()
         if name in shown
-        for key, value in chosen.items()
+        for key, value in given.items()
     ]
     print_table(
         heads.split("|"),
         rows,
-        title=f"{'DEER' if deer else 'Sequential'}, T={options['length']:,}, N={options['states']}, batch "
-        f"{options['batch']}, {options['inputs']} inputs, float32; {facts['processor']}, {facts['cores']} cores",
+        title=f"{'DEER' if deer else 'Sequential'}, T={options['length']:,}, N={options['state_dim']}, batch "
+        f"{options['batch']}, {options['input_dim']} inputs, float32; {facts['processor']}, {facts['cores']} cores",
         notes=[
             *(f"{row['cell']}: {row['note']}" for row in record["rows"] if row["note"]),
             "Best times of several rounds, in turn. A step is one time step of the whole batch; below 1 is faster than "

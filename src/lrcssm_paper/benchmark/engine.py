@@ -19,23 +19,9 @@ from lrcssm.machine import environment
 from lrcssm.report.table import doubts, number, print_table
 
 from . import EngineBenchmark
-from .layer import (
-    PASSES,
-    Case,
-    Program,
-    compare,
-    compilers,
-    jax_program,
-    make_record,
-    measuring,
-    ratio,
-    run_benchmark,
-    step_us,
-    too_long,
-    uneven,
-    unmeasured,
-)
-from .timing import resident_bytes
+from .layer import PASSES, Case, Program, compare, compilers, jax_program, step_us, too_long, uneven, unmeasured
+from .record import make_record, measuring
+from .timing import ratio, resident_bytes
 
 LABELS = {
     "sequential": "Sequential",
@@ -46,55 +32,40 @@ LABELS = {
     "lstm": "torch.nn.LSTM",
 }
 SOLVERS = {"sequential": Sequential(), "deer": DEER(), "elk": ELK(), "jacobi": Jacobi()}
-# The length at which the engine's speed has targets: that of the longest of the paper's data sets.
-TARGET_LENGTH = 17984
 
 # PyTorch's threads spin for a while after each call, on the cores that the next one is timed on.
 _SPIN = 0.25
 
 
-def run(options: EngineBenchmark) -> None:
-    """Measures what the options ask for, prints a table and writes the record."""
-    run_benchmark(options, measure, show, keep=options.keep_memory)
-
-
 def measure(options: EngineBenchmark) -> dict[str, Any]:
-    """Measures what the options ask for.
+    """Measure all methods at all lengths.
 
     **Returns:**
 
-    A record for JSON: `command`, `environment`, `options`, `rows` and `summary`. Times are in milliseconds, that of one
-    step (of `forward_backward`) in microseconds, memory in MB of 10⁶ bytes; `..._to_scan` and `..._to_lstm` are the
-    method's best time over that of the other.
+    A record for JSON: `command`, `environment`, `options` and `rows`. Times are in milliseconds, that of one step (of
+    `forward_backward`) in microseconds, memory in MB of 10⁶ bytes; `..._to_scan` and `..._to_lstm` are the method's best time
+    over that of the other.
     """
     if options.methods == ("lstm",):
         importlib.import_module("torch")
-    facts = environment("torch")
-    wide = jax.config.read("jax_enable_x64")
-    jax.config.update("jax_enable_x64", wide or options.dtype == "float64")
-    try:
-        with measuring("--lengths, --states, --inputs or --batch") as say:
-            rows = []
-            for states in options.states:
-                for length in options.lengths:
-                    rows += _rows(length, states, options, rows, say)
-    finally:
-        jax.config.update("jax_enable_x64", wide)
-    return make_record("lrcssm benchmark engine", options, facts, rows) | {"summary": summary(rows)}
+    facts, rows = environment("torch"), []
+    with measuring("--lengths, --state-dim, --input-dim or --batch") as say:
+        for length in options.lengths:
+            rows += _rows(length, options, rows, say)
+    return make_record("engine", options, facts, rows)
 
 
 def _rows(
-    length: int, states: int, options: EngineBenchmark, known: list[dict[str, Any]], say: Callable[[str], None]
+    length: int, options: EngineBenchmark, known: list[dict[str, Any]], say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """All methods at one length and number of states, timed in turn."""
-    where = f"T={length:,} N={states}"
+    """Rows of all methods at one length, timed in turn."""
+    where, dtype = f"T={length:,}", jnp.float32
     keys = jax.random.split(jax.random.key(0), 3)
-    dtype = jnp.dtype(options.dtype)
     case = Case(
-        cell=LRC(options.inputs, states, form=options.form, dtype=dtype, key=keys[0]),
-        inputs=jax.random.normal(keys[1], (length, options.batch, options.inputs), dtype),
-        state=jnp.zeros((options.batch, states), dtype),
-        cotangent=jax.random.normal(keys[2], (length, options.batch, states), dtype),
+        cell=LRC(options.input_dim, options.state_dim, form=options.form, dtype=dtype, key=keys[0]),
+        inputs=jax.random.normal(keys[1], (length, options.batch, options.input_dim), dtype),
+        state=jnp.zeros((options.batch, options.state_dim), dtype),
+        cotangent=jax.random.normal(keys[2], (length, options.batch, options.state_dim), dtype),
     )
     jax.block_until_ready((case.inputs, case.cotangent))
     programs: dict[str, Program] = {}
@@ -103,7 +74,7 @@ def _rows(
     say(f"{where}: compiling")
     with compilers() as pool:
         for method in methods:
-            expected = max((length * row["step_us"] / 1e6 for row in known if _same(row, method, states)), default=0)
+            expected = max((length * row["step_us"] / 1e6 for row in known if _same(row, method)), default=0)
             if expected > options.limit:
                 found[method] = too_long(length, expected)
                 continue
@@ -118,7 +89,7 @@ def _rows(
         )
     rows = []
     for method in methods:
-        row = {"length": length, "states": states, "method": method, **found[method]}
+        row = {"length": length, "method": method, **found[method]}
         row["step_us"] = step_us(row["forward_backward"], length)
         for name in PASSES:
             for other in ("scan", "lstm"):
@@ -127,8 +98,8 @@ def _rows(
     return rows
 
 
-def _same(row: dict[str, Any], method: str, states: int) -> bool:
-    return row["method"] == method and row["states"] == states and row["step_us"] is not None
+def _same(row: dict[str, Any], method: str) -> bool:
+    return row["method"] == method and row["step_us"] is not None
 
 
 def _jax_program(case: Case, method: str, pool: Executor) -> Program:
@@ -142,7 +113,7 @@ def _jax_program(case: Case, method: str, pool: Executor) -> Program:
 
 
 def _scan(cell: LRC, inputs: jax.Array, state: jax.Array) -> jax.Array:
-    """The program that one would write without an engine: the drive of all steps, then one step after the other."""
+    """The straightforward program: the drive of all steps, then one step after the other."""
 
     def step(state, drive):
         state = cell.step(state, drive)
@@ -151,16 +122,13 @@ def _scan(cell: LRC, inputs: jax.Array, state: jax.Array) -> jax.Array:
     return lax.scan(step, state, cell.drive(inputs))[1]
 
 
-def lstm(
-    length: int, batch: int, inputs: int, states: int, dtype: str
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def lstm(length: int, batch: int, inputs: int, states: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """PyTorch's LSTM on random data: a forward and a forward and backward pass, of all steps or of the first few."""
     torch = importlib.import_module("torch")
     torch.manual_seed(0)
-    kind = getattr(torch, dtype)
-    layer = torch.nn.LSTM(inputs, states, dtype=kind)
-    data = torch.randn(length, batch, inputs, dtype=kind, requires_grad=True)
-    cotangent = torch.randn(length, batch, states, dtype=kind)
+    layer = torch.nn.LSTM(inputs, states)
+    data = torch.randn(length, batch, inputs, requires_grad=True)
+    cotangent = torch.randn(length, batch, states)
 
     def forward(steps=length):
         with torch.no_grad():
@@ -174,9 +142,9 @@ def lstm(
 
 def _torch_program(case: Case, pool: Executor) -> Program:
     length, batch, inputs = case.inputs.shape
-    sizes = (length, batch, inputs, case.state.shape[1], case.inputs.dtype.name)
+    sizes = (length, batch, inputs, case.state.shape[1])
     forward, forward_backward = lstm(*sizes)
-    # One step first, so that what PyTorch loads at its first call is not counted.
+    # One step first: PyTorch loads libraries at its first call.
     setup = f"from {__name__} import lstm; forward, both = lstm{sizes}; forward(1); both(1)"
     peaks = pool.submit(resident_bytes, setup, "forward()", "both()")
 
@@ -187,36 +155,16 @@ def _torch_program(case: Case, pool: Executor) -> Program:
     return Program(forward, forward_backward, {name: partial(peak, i) for i, name in enumerate(PASSES)})
 
 
-def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each number of states: how constant the sequential time per step is over the lengths (greatest over smallest,
-    less one), and the two ratios that have targets."""
-    found = []
-    for states in dict.fromkeys(row["states"] for row in rows):
-        mine = [row for row in rows if row["states"] == states and row["method"] == "sequential" and row["step_us"]]
-        if not mine:
-            continue
-        entry: dict[str, Any] = {"states": states, "lengths": sorted({row["length"] for row in mine})}
-        for name in PASSES:
-            steps = [row[name]["best_ms"] / row["length"] for row in mine]
-            entry[f"{name}_variation"] = max(steps) / min(steps) - 1
-        at = next((row for row in mine if row["length"] == TARGET_LENGTH), None)
-        for other in ("scan", "lstm"):
-            entry[f"target_to_{other}"] = at and at[f"forward_backward_to_{other}"]
-        found.append(entry)
-    return found
-
-
 def show(record: dict[str, Any]) -> None:
-    """Prints a record as a table, with what its columns mean and the summary."""
+    """Print a record as a table, and explain its columns."""
     options, facts = record["options"], record["environment"]
-    heads = "T, N, method<, iter., fwd\nms, fwd+\nbwd ms, µs per\nstep, fwd\nMB, fwd+\nbwd MB, to\nscan, to\nLSTM"
+    heads = "T, method<, iter., fwd\nms, fwd+\nbwd ms, µs per\nstep, fwd\nMB, fwd+\nbwd MB, to\nscan, to\nLSTM"
     rows: list[list[str] | None] = []
     for row in record["rows"]:
         passes = [row[name] or {} for name in PASSES]
         rows.append(
             [
                 f"{row['length']:,}",
-                str(row["states"]),
                 LABELS[row["method"]],
                 str(row["iterations"] or "–"),
                 *(number(each.get("best_ms")) for each in passes),
@@ -230,7 +178,7 @@ def show(record: dict[str, Any]) -> None:
     print_table(
         heads.split(", "),
         rows,
-        title=f"LRC, {options['form']} form, batch {options['batch']}, {options['inputs']} inputs, {options['dtype']}; "
+        title=f"LRC, {options['form']} form, batch {options['batch']}, {options['input_dim']} inputs, {options['state_dim']} states, float32; "
         f"{facts['processor']}, {facts['cores']} cores",
         notes=[
             *dict.fromkeys(f"{LABELS[row['method']]}: {row['note']}" for row in record["rows"] if row["note"]),
@@ -240,22 +188,5 @@ def show(record: dict[str, Any]) -> None:
             *doubts(
                 facts, [f"{LABELS[row['method']]} at T={row['length']:,}" for row in record["rows"] if uneven(row)]
             ),
-            *(each for entry in record["summary"] for each in _sentences(entry)),
         ],
     )
-
-
-def _sentences(entry: dict[str, Any]) -> list[str]:
-    lengths, sentences = entry["lengths"], []
-    if len(lengths) > 1:
-        sentences.append(
-            f"Sequential, N={entry['states']}: time per step from T={lengths[0]:,} to T={lengths[-1]:,} varies by "
-            f"{100 * entry['forward_backward_variation']:.0f} % (fwd alone: {100 * entry['forward_variation']:.0f} %)."
-        )
-    targets = {"lax.scan with autodiff": entry["target_to_scan"], "torch.nn.LSTM": entry["target_to_lstm"]}
-    parts = [f"{ratio:.2f} of the time of {other}" for other, ratio in targets.items() if ratio]
-    if parts:
-        sentences.append(
-            f"Sequential, N={entry['states']}: at T={TARGET_LENGTH:,}, fwd+bwd takes {' and '.join(parts)}."
-        )
-    return sentences

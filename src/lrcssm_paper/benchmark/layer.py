@@ -1,11 +1,10 @@
-"""One layer, forward and with its gradient: what the benchmarks of layers have in common.
+"""Shared by the benchmarks of layers: one layer, forward and with its gradient.
 
 The gradient is that of all parameters and of the inputs, for a fixed random cotangent of all outputs.
 """
 
 import contextlib
 import dataclasses
-import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,17 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from lrcssm.memory import keep_memory
-
-from .timing import (
-    Timing,
-    check_destination,
-    command_line,
-    compiled_bytes,
-    interleave,
-    progress,
-    write_record,
-)
+from .timing import compiled_bytes, interleave, is_uneven, measured
 
 PASSES = ("forward", "forward_backward")
 
@@ -45,8 +34,8 @@ class Case:
 
 @dataclasses.dataclass
 class Program:
-    """What is timed. `memory` waits until a pass is compiled and gives its peak in bytes; `iterations` is known after
-    the first forward pass."""
+    """Passes to time. `memory` waits until a pass is compiled and gives its peak in bytes; `iterations` is known after the first
+    forward pass."""
 
     forward: Callable[[], Any]
     forward_backward: Callable[[], Any]
@@ -93,7 +82,7 @@ def jax_program(case: Case, evaluate: Callable[[Any, Any, Any], tuple[Any, Any]]
 
 @contextlib.contextmanager
 def compilers() -> Iterator[Executor]:
-    """A thread for each core; what they have not begun at the end is dropped."""
+    """Give a pool with a thread for each core; tasks that have not begun at the end are dropped."""
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         yield pool
@@ -108,7 +97,7 @@ def compare(
     pauses: Mapping[str, float] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, dict[str, Any]]:
-    """Times both passes of all programs in turn.
+    """Time both passes of all programs in turn.
 
     **Arguments:**
 
@@ -116,7 +105,7 @@ def compare(
 
     **Returns:**
 
-    For each name a part of a row: `note`, why something is missing; `iterations`; and for each pass its `best_ms`,
+    For each name a part of a row: `note`, the reason for missing numbers; `iterations`; and for each pass its `best_ms`,
     `median_ms`, `rounds` and `memory_mb`, or `None` if it failed.
     """
     memory = {(name, each): program.memory[each]() for name, program in programs.items() for each in PASSES}
@@ -136,7 +125,8 @@ def compare(
         part = unmeasured(notes.get(name))
         for each in PASSES:
             if (name, each) in timings:
-                part[each] = _measured(timings[name, each], memory[name, each])
+                planned = memory[name, each]
+                part[each] = measured(timings[name, each]) | {"memory_mb": None if planned is None else planned / 1e6}
         if part["forward"] is not None and program.iterations is not None:
             part["iterations"] = int(program.iterations)
         found[name] = part
@@ -149,17 +139,8 @@ def unmeasured(note: str | None) -> dict[str, Any]:
 
 
 def too_long(length: int, seconds: float) -> dict[str, Any]:
-    """The same for what is expected to take so many seconds."""
+    """The part of a row of a program that is expected to take this many seconds."""
     return unmeasured(f"not measured at T={length:,}, about {seconds:.0f} s a pass; raise --limit to have it")
-
-
-def _measured(timing: Timing, memory: int | None) -> dict[str, Any]:
-    return {
-        "best_ms": 1e3 * timing.best,
-        "median_ms": 1e3 * timing.median,
-        "rounds": timing.rounds,
-        "memory_mb": None if memory is None else memory / 1e6,
-    }
 
 
 def _reason(error: Exception) -> str:
@@ -169,61 +150,11 @@ def _reason(error: Exception) -> str:
     return f"failed: {found[1] if found else text.strip().splitlines()[0]}"
 
 
-def ratio(mine: dict[str, Any] | None, other: dict[str, Any] | None) -> float | None:
-    """The best time of a measured pass over that of another, if there are both."""
-    return mine["best_ms"] / other["best_ms"] if mine and other else None
-
-
 def step_us(measured: dict[str, Any] | None, length: int) -> float | None:
     """Microseconds for each step of a measured pass."""
     return None if measured is None else 1e3 * measured["best_ms"] / length
 
 
 def uneven(row: dict[str, Any]) -> bool:
-    """Whether the times of a pass are far apart."""
-    return any(row[name] and row[name]["median_ms"] > 1.5 * row[name]["best_ms"] for name in PASSES)
-
-
-@contextlib.contextmanager
-def measuring(sizes: str) -> Iterator[Callable[[str], None]]:
-    """Surrounds a measurement: gives a function that shows progress, and makes failures fit to be read.
-
-    **Arguments:**
-
-    - `sizes`: the options to make smaller if the arrays do not fit.
-    """
-    # A solver that fails says so in its row; jax would log the traceback of the callback that told it.
-    logging.disable(logging.ERROR)
-    try:
-        with progress() as say:
-            yield say
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise MemoryError(f"the arrays do not fit; give smaller {sizes}") from error
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-def make_record(command: str, options: Any, environment: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """A record for JSON: `command`, `environment`, `options` and `rows`."""
-    return {
-        "command": command_line(command, options),
-        "environment": environment,
-        "options": {key: value for key, value in dataclasses.asdict(options).items() if key != "json"},
-        "rows": rows,
-    }
-
-
-def run_benchmark(
-    options: Any, measure: Callable[[Any], dict[str, Any]], show: Callable[[dict[str, Any]], None], keep: bool = False
-) -> None:
-    """Measures what the options ask for, prints a table and writes the record."""
-    check_destination(options.json)
-    if keep:
-        keep_memory()
-    record = measure(options)
-    if options.json != "-":
-        show(record)
-    if options.json is not None:
-        write_record(options.json, record)
+    """Tell if the times of a pass are far apart."""
+    return any(is_uneven(row[name]) for name in PASSES)

@@ -1,8 +1,8 @@
-"""A training step of every architecture at equal width, state, depth, batch and length; and how it grows with the length.
+"""A training step of every architecture at equal sizes, batch and length.
 
-Every architecture has the block that it was published with (`lrcssm.models.ARCHITECTURES`), the same linear encoder
-where it has one, and the head that comes from its pool. `released` is LrcSSM in the blocks of its released code. Or each with the
-configuration that was published for a data set, which are of very different sizes.
+Every architecture has the block that it was published with (`lrcssm.models.ARCHITECTURES`), LrcSSM and its relatives the
+pre-norm block of the linear models; `released` is LrcSSM in the blocks of its released code. With `--published` each has the
+configuration that was published for a data set, and these are of very different sizes.
 """
 
 import math
@@ -13,63 +13,37 @@ import jax
 import jax.numpy as jnp
 
 from lrcssm.errors import InvalidValue
-from lrcssm.machine import check_destination, environment
+from lrcssm.machine import environment
 from lrcssm.models import ARCHITECTURES, RELEASED, ModelConfig, SequenceModel, parameter_count
 from lrcssm.models.time import options_of
 from lrcssm.report.table import doubts, number, print_table
 
-from ..published import DATASETS, SIZES, configured, published
+from ..published import DATASETS, SIZES, configured, published, short_name
 from . import ModelsBenchmark, ScalingBenchmark
-from .layer import make_record, measuring, ratio, run_benchmark
-from .step import arguments, compiled, compiled_in, fresh_compilations, measured, megabytes, too_large
-from .timing import interleave
+from .record import chosen, make_record, measuring
+from .step import arguments, compiled, compiled_in, fresh_compilations, megabytes, too_large
+from .timing import interleave, is_uneven, measured, ratio
 
 CHOICES: dict[str, dict[str, Any]] = ARCHITECTURES | {"released": RELEASED}
-"""What can be measured: fields of `ModelConfig` by name."""
+"""Fields of `ModelConfig` for each name that can be measured."""
+COMMON = {"input_dim": 6, "output_dim": 5, "encoder": "linear", "layout": "pre-norm", "dropout": 0.0, "pool": "mean"}
+"""Fields of all architectures that do not have their own: channels and classes are those of EigenWorms."""
 REFERENCE = "lrcssm"
-TARGETS = {"s5": 1.0, "lru": 1.3, "linoss-im": 1.6, "linoss-imex": 1.6}
-"""What a step may take at most, as a multiple of LrcSSM's at the size of the longest of the paper's data sets."""
-TARGET_SIZE = {"length": 17984, "hidden_dim": 64, "state_dim": 16, "num_blocks": 4, "batch": 4}
 
 # Seconds of rounds for each architecture.
 _BUDGET = 20.0
-# A short step, from which the time of a long one is guessed before it is compiled.
+# Length from which the time of a long step is estimated before it is compiled.
 _PROBE = 256
 
 
-def run(options: ModelsBenchmark) -> None:
-    """Measures what the options ask for, prints a table and writes the record."""
-    run_benchmark(options, measure, show, keep=not options.return_memory)
-
-
-def run_scaling(options: ScalingBenchmark) -> None:
-    """The same over several lengths, with the exponents of their growth, and a picture."""
-    check_destination(options.picture)
-    if options.picture is not None and not options.picture.endswith((".png", ".svg", ".pdf")):
-        raise InvalidValue(f"--picture got {options.picture!r}; give a file that ends in .png, .svg or .pdf.")
-
-    def measure(options: ScalingBenchmark) -> dict[str, Any]:
-        record = measure_scaling(options)
-        if options.picture is not None:
-            from .picture import draw_scaling
-
-            draw_scaling(record).savefig(options.picture, dpi=150)
-        return record
-
-    run_benchmark(options, measure, show_scaling, keep=not options.return_memory)
-
-
 def configuration(name: str, options: ModelsBenchmark | ScalingBenchmark) -> ModelConfig:
-    """An architecture at the sizes that were asked for, or those that were published for it."""
+    """An architecture at the sizes of the options, or at those that were published for it."""
     if isinstance(options, ModelsBenchmark) and options.published is not None:
         size = SIZES[_short(options.published)]
         fields = published(name, options.published).model
         return ModelConfig(input_dim=size.channels, output_dim=size.classes, **fields)
-    sizes = {
-        "input_dim": options.channels, "output_dim": options.classes, "hidden_dim": options.width, "state_dim": options.state,
-        "num_blocks": options.depth, "encoder": "linear",
-    }  # fmt: skip
-    fields: dict[str, Any] = sizes | CHOICES[name]
+    sizes = {each: getattr(options, each) for each in ("hidden_dim", "state_dim", "num_blocks")}
+    fields: dict[str, Any] = sizes | COMMON | CHOICES[name] | {"bidirectional": False}
     if "max_length" in options_of(fields.get("cell", "LRC")):  # of learned positions
         longest = options.length if isinstance(options, ModelsBenchmark) else max(options.lengths)
         fields["cell_options"] = dict(fields.get("cell_options", ())) | {"max_length": longest}
@@ -77,29 +51,34 @@ def configuration(name: str, options: ModelsBenchmark | ScalingBenchmark) -> Mod
 
 
 def measure(options: ModelsBenchmark) -> dict[str, Any]:
-    """Measures what the options ask for.
+    """Measure the architectures.
 
     **Returns:**
 
     A record for JSON: `command`, `environment`, `options`, `dtype` and `rows`. Of a row, `step` is the time in
-    milliseconds, `to_lrcssm` its best over that of LrcSSM, `compile_s` what tracing and compiling took, and `memory_mb`
-    the arrays beyond the arguments in MB of 10⁶ bytes.
+    milliseconds, `to_lrcssm` its best over that of LrcSSM, `compile_s` the time of tracing and compiling, and `memory_mb` the
+    arrays beyond the arguments in MB of 10⁶ bytes.
     """
-    names, facts, length = _chosen(options.architectures), environment(), options.length
+    names, facts, length = chosen_names(options), environment(), options.length
     if options.published is not None:
         short = _short(options.published)
         names, length = [name for name in names if short in configured(name)], SIZES[short].length
-    with measuring("--length, --hidden-dim, --state or --batch") as say, fresh_compilations():
-        rows = _rows(names, length, options, say)
-    return make_record("lrcssm benchmark models", options, facts, rows) | {"dtype": jnp.result_type(float).name}
+    with measuring("--length, --hidden-dim, --state-dim or --batch") as say, fresh_compilations():
+        rows = measure_rows(names, length, options, say)
+    return make_record("models", options, facts, rows) | {"dtype": jnp.result_type(float).name}
+
+
+def chosen_names(options: ModelsBenchmark | ScalingBenchmark) -> list[str]:
+    """Architectures to measure, LrcSSM first."""
+    found = chosen(options.architectures, CHOICES, "architectures", REFERENCE)
+    return [REFERENCE, *(name for name in found if name != REFERENCE)]
 
 
 def _short(dataset: str) -> str:
-    """A data set as the tables name it."""
-    found = {full: short for short, full in DATASETS.items() if short != "PPG"}
-    name = found.get(dataset, dataset)
-    if name not in found.values():
-        raise InvalidValue(f"--published got {dataset!r}; give one of {', '.join(found)}.")
+    name = short_name(dataset)
+    if name == "PPG" or name not in DATASETS:
+        known = [full for short, full in DATASETS.items() if short != "PPG"]
+        raise InvalidValue(f"--published got {dataset!r}; give one of {', '.join(known)}.")
     return name
 
 
@@ -109,56 +88,25 @@ def _batch(name: str, options: Any) -> int:
     return options.batch
 
 
-def measure_scaling(options: ScalingBenchmark) -> dict[str, Any]:
-    """As `measure`, over several lengths; `exponents` holds for each architecture the slope of the logarithm of time and
-    of memory over that of the length, between its two longest measured lengths."""
-    names, facts, rows = _chosen(options.architectures), environment(), []
-    with measuring("--lengths, --hidden-dim, --state or --batch") as say, fresh_compilations():
-        for length in sorted(set(options.lengths)):
-            ended = {row["architecture"] for row in rows if row["step"] is None}
-            rows += _rows([name for name in names if name not in ended], length, options, say, rows)
-    more = {"dtype": jnp.result_type(float).name, "exponents": exponents(rows)}
-    return make_record("lrcssm benchmark scaling", options, facts, rows) | more
-
-
-def exponents(rows: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
-    """For each architecture, how time and memory grow at the end of what was measured: as this power of the length."""
-    found = {}
-    for name in dict.fromkeys(row["architecture"] for row in rows):
-        times = _times(rows, name)
-        sizes = [(row["length"], row["memory_mb"]) for row in rows if row["architecture"] == name and row["memory_mb"]]
-        found[name] = {"time": _slope(times), "memory": _slope(sizes)}
-    return found
-
-
-def _times(rows: Sequence[dict[str, Any]], name: str) -> list[tuple[int, float]]:
-    """The lengths at which an architecture was measured, and the milliseconds of a step."""
-    return [(row["length"], row["step"]["best_ms"]) for row in rows if row["architecture"] == name and row["step"]]
-
-
-def _slope(points: list[tuple[int, float]]) -> float | None:
-    if len(points) < 2:
-        return None
-    (t1, y1), (t2, y2) = sorted(points)[-2:]
-    return math.log(y2 / y1) / math.log(t2 / t1)
-
-
-def _chosen(asked: tuple[str, ...]) -> list[str]:
-    """The names to measure, LrcSSM first."""
-    for name in asked:
-        if name not in CHOICES and name != "all":
-            raise InvalidValue(f"--architectures got {name!r}; give all, or some of {', '.join(CHOICES)}.")
-    return [REFERENCE, *(name for name in CHOICES if name != REFERENCE and (name in asked or "all" in asked))]
-
-
-def _rows(
+def measure_rows(
     names: list[str], length: int, options: Any, say: Any, shorter: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    """One row for each architecture, all of them timed in turn; `shorter` are the rows of shorter sequences."""
+    """Measure architectures in turn at one length.
+
+    **Arguments:**
+
+    - `names`, `length`, `options`: the architectures and their sizes.
+    - `say`: shows progress.
+    - `shorter`: rows of shorter sequences, from which times are estimated.
+
+    **Returns:**
+
+    One row for each architecture.
+    """
     rows, thunks = {}, {}
     for name in names:
         say(f"{name}, T = {length:,}: compiling")
-        rows[name], thunk = _prepare(name, length, options, _times(shorter, name))
+        rows[name], thunk = _prepare(name, length, options, times_of(shorter, name))
         if thunk is not None:
             thunks[name] = thunk
     timings = interleave(
@@ -172,10 +120,10 @@ def _rows(
 
 
 def _prepare(name: str, length: int, options: Any, known: list[tuple[int, float]]) -> tuple[dict[str, Any], Any]:
-    """A row without its time, and what is to be timed; or why it is not. `known`: milliseconds at shorter lengths."""
+    """A row without its time, and the step to time, or `None`; `known` are milliseconds at shorter lengths."""
     row: dict[str, Any] = {
-        "architecture": name, "length": length, "batch": _batch(name, options), "parameters": None, "compile_s": None, "memory_mb": None, "step": None,
-        "to_lrcssm": None, "note": None,
+        "architecture": name, "length": length, "batch": _batch(name, options), "parameters": None, "compile_s": None,
+        "memory_mb": None, "step": None, "to_lrcssm": None, "note": None,
     }  # fmt: skip
     try:
         model = SequenceModel(configuration(name, options), jax.random.key(0))
@@ -184,7 +132,7 @@ def _prepare(name: str, length: int, options: Any, known: list[tuple[int, float]
     row["parameters"] = parameter_count(model)
     if length > _PROBE:
         last, taken = max(known) if known else (_PROBE, 1e3 * _probe(model, row["batch"]))
-        seconds = taken / 1e3 * (length / last) ** max(1.0, _slope(known) or 1.0)
+        seconds = taken / 1e3 * (length / last) ** max(1.0, slope(known) or 1.0)
         if seconds > options.limit:
             return row | {"note": f"not measured, at least {seconds:.0f} s a step; raise --limit to have it"}, None
     given = arguments(model, length, row["batch"])
@@ -195,16 +143,32 @@ def _prepare(name: str, length: int, options: Any, known: list[tuple[int, float]
     return row, lambda: step(*given)
 
 
+def times_of(rows: Sequence[dict[str, Any]], name: str) -> list[tuple[int, float]]:
+    """Lengths at which an architecture was measured, and the milliseconds of a step."""
+    return [(row["length"], row["step"]["best_ms"]) for row in rows if row["architecture"] == name and row["step"]]
+
+
+def slope(points: list[tuple[int, float]]) -> float | None:
+    """Power of the length with which a quantity grows between the two longest lengths."""
+    if len(points) < 2:
+        return None
+    (t1, y1), (t2, y2) = sorted(points)[-2:]
+    return math.log(y2 / y1) / math.log(t2 / t1)
+
+
 def _probe(model: SequenceModel, batch: int) -> float:
-    """The seconds of a short step."""
+    """Seconds of a short step."""
     given = arguments(model, _PROBE, batch)
     step = compiled(*given)
     return interleave({"probe": lambda: step(*given)}, rounds=2)["probe"].best
 
 
 def show(record: dict[str, Any]) -> None:
-    """Prints a record as a table, with what its columns mean and whether the targets are met."""
+    """Print a record as a table, and explain its columns."""
     options, facts, rows = record["options"], record["environment"], record["rows"]
+    where = f"of what was published for {options['published']}, 1,000 of which are the paper's run times"
+    if options["published"] is None:
+        where = f"at T = {options['length']:,}, {sizes_of(options)}"
     print_table(
         ["architecture<", "batch", "parameters", "comp.\ns", "MB", "step\nms", "to\nLrcSSM"],
         [
@@ -214,71 +178,25 @@ def show(record: dict[str, Any]) -> None:
             ]
             for row in rows
         ],
-        title=f"One training step {_sizes(options)}, {record['dtype']}; {facts['processor']}, {facts['cores']} cores",
-        notes=[*_notes(rows), *doubts(facts, _uneven(rows)), *_verdicts(rows, options)],
+        title=f"One training step {where}, {record['dtype']}; {facts['processor']}, {facts['cores']} cores",
+        notes=notes(record),
     )  # fmt: skip
 
 
-def _sizes(options: dict[str, Any]) -> str:
-    if options["published"] is not None:
-        return f"of what was published for {options['published']}, 1,000 of which are the paper's run times"
+def sizes_of(options: dict[str, Any]) -> str:
+    """Sizes in words."""
     return (
-        f"at T = {options['length']:,}, batch {options['batch']}, width {options['width']}, state {options['state']}, depth "
-        f"{options['depth']}"
+        f"batch {options['batch']}, hidden dimension {options['hidden_dim']}, {options['state_dim']} states, "
+        f"{options['num_blocks']} blocks"
     )
 
 
-def show_scaling(record: dict[str, Any]) -> None:
-    """Prints the time of a step at each length and how time and memory grow at the end."""
-    options, facts, rows = record["options"], record["environment"], record["rows"]
-    lengths = sorted(set(options["lengths"]))
-    times = {(row["architecture"], row["length"]): (row["step"] or {}).get("best_ms") for row in rows}
-    names = list(dict.fromkeys(row["architecture"] for row in rows))
-    print_table(
-        ["architecture<", *(f"T = {length:,}\nms" for length in lengths), "time\n~ T^", "memory\n~ T^"],
-        [
-            [
-                name, *(number(times.get((name, length))) for length in lengths),
-                *(number(record["exponents"][name][of]) for of in ("time", "memory")),
-            ]
-            for name in names
-        ],
-        title=f"One training step over the length, batch {options['batch']}, width {options['width']}, state "
-        f"{options['state']}, depth {options['depth']}, {record['dtype']}; {facts['processor']}, {facts['cores']} cores",
-        notes=[
-            *_notes(rows),
-            "The powers are those between the two longest lengths that were measured.",
-            *doubts(facts, _uneven(rows)),
-        ],
-    )  # fmt: skip
-
-
-def _notes(rows: list[dict[str, Any]]) -> list[str]:
+def notes(record: dict[str, Any]) -> list[str]:
+    """Notes below a table of training steps."""
+    rows = record["rows"]
     return [
         *(f"{row['architecture']} at T = {row['length']:,}: {row['note']}." for row in rows if row["note"]),
         "Best times of several rounds, in turn. Comp.: tracing and compiling the step. MB: arrays beyond the arguments, as "
         "planned by XLA.",
+        *doubts(record["environment"], [row["architecture"] for row in rows if is_uneven(row["step"])]),
     ]
-
-
-def _uneven(rows: list[dict[str, Any]]) -> list[str]:
-    return [
-        row["architecture"] for row in rows if row["step"] and row["step"]["median_ms"] > 1.5 * row["step"]["best_ms"]
-    ]
-
-
-def _verdicts(rows: list[dict[str, Any]], options: dict[str, Any]) -> list[str]:
-    if options.get("published") is not None or any(options[name] != size for name, size in TARGET_SIZE.items()):
-        return []
-    published = next((row["to_lrcssm"] for row in rows if row["architecture"] == "released"), None)
-    lines = []
-    for row in rows:
-        target = TARGETS.get(row["architecture"])
-        if target is None or row["to_lrcssm"] is None:
-            continue
-        verdict = lambda ratio, target=target: f"{ratio:.2f} ({'met' if ratio <= target else 'missed'})"
-        line = f"{row['architecture']}, target {target:g} times LrcSSM: {verdict(row['to_lrcssm'])}"
-        if published:
-            line += f"; LrcSSM as it was published: {verdict(row['to_lrcssm'] / published)}"
-        lines.append(f"{line}.")
-    return lines

@@ -1,7 +1,4 @@
-"""One training step: what the benchmarks of models have in common.
-
-A step is everything that `training.step.train_step` does: loss, gradient, Adam and the average of the weights.
-"""
+"""Shared by the benchmarks of models: one training step, with loss, gradient, Adam and the average of the weights."""
 
 import contextlib
 import os
@@ -12,31 +9,39 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from lrcssm.data import Batch
 from lrcssm.engine import Auto
 from lrcssm.models import SequenceModel
 from lrcssm.training import TrainingConfig
 from lrcssm.training.step import TrainState, train_step
 
-from .timing import Timing
 
+def arguments(
+    model: SequenceModel, length: int, batch: int, chunk: int | None = None, memory: int | None = None
+) -> tuple[Any, ...]:
+    """Arguments of a training step of a classifier, on random data without padding.
 
-def arguments(model: SequenceModel, length: int, batch: int) -> tuple[Any, ...]:
-    """What a training step of a classifier takes, on random data without padding."""
+    **Arguments:**
+
+    - `model`: the classifier.
+    - `length`, `batch`: of the sequences.
+    - `chunk`, `memory`: as in `TrainingConfig`.
+    """
     channels, classes = model.config.input_dim, model.config.output_dim
-    knobs = TrainingConfig(batch=batch, schedule="constant", weight_decay=0.0).knobs()
+    knobs = TrainingConfig(batch=batch, schedule="constant", weight_decay=0.0, label_smoothing=0.0).knobs()
     inputs = jax.random.normal(jax.random.key(1), (length, batch, channels))
-    data = (inputs, None, None, jnp.arange(batch) % classes, jnp.ones(batch))
-    return TrainState.start(model, knobs), data, knobs, jax.random.key(2), Auto()
+    data = Batch(inputs, None, None, jnp.arange(batch) % classes, jnp.ones(batch))
+    return TrainState.start(model, knobs), data, knobs, jax.random.key(2), Auto(), None, chunk, memory
 
 
 def compiled(*given: Any) -> Any:
-    """A training step for these arguments, compiled; its field `compiled` is what `jax.jit` would give."""
+    """Compile a training step for these arguments; the field `compiled` of the result is JAX's own."""
     step: Any = train_step
     return step.lower(*given).compile()
 
 
 def compiled_in(given: tuple[Any, ...]) -> tuple[Any, float]:
-    """The same, and the seconds that tracing and compiling it took."""
+    """Compile a training step, and give the seconds of tracing and compiling too."""
     jax.block_until_ready(jax.tree.leaves(given))
     start = time.perf_counter()
     return compiled(*given), time.perf_counter() - start
@@ -49,21 +54,16 @@ def megabytes(step: Any) -> float | None:
 
 
 def too_large(planned: float | None) -> str | None:
-    """Why a step that needs so many megabytes is not measured, if it is not."""
+    """Reason not to measure a step that needs this many megabytes; `None` if it fits."""
     available = _available()
     if planned is None or planned <= available:
         return None
     return f"not measured, it needs {planned / 1e3:.0f} GB and {available / 1e3:.0f} are there"
 
 
-def measured(timing: Timing) -> dict[str, Any]:
-    """A timing for a record."""
-    return {"best_ms": 1e3 * timing.best, "median_ms": 1e3 * timing.median, "rounds": timing.rounds}
-
-
 @contextlib.contextmanager
 def fresh_compilations() -> Iterator[None]:
-    """What was compiled in an earlier process is not read from a file."""
+    """Compile anew, without the files of earlier processes."""
     keep = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
     jax.config.update("jax_enable_compilation_cache", False)
     try:
@@ -73,7 +73,7 @@ def fresh_compilations() -> Iterator[None]:
 
 
 def _available() -> float:
-    """Megabytes that a program can still take without others being moved out, where the system says."""
+    """Megabytes of free memory, where the system says."""
     names = getattr(os, "sysconf_names", {})
     if jax.default_backend() != "cpu" or "SC_AVPHYS_PAGES" not in names:
         return float("inf")

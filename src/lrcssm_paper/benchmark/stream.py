@@ -1,4 +1,4 @@
-"""How long one sample takes: `Stream.push`, and the exported step in onnxruntime where that is installed."""
+"""Time of one sample of a stream: `Stream.push`, and the exported step in onnxruntime where that is installed."""
 
 import importlib.util
 import pathlib
@@ -10,29 +10,28 @@ from typing import Any
 import jax
 import numpy as np
 
-from lrcssm.data.problems import MULTIVARIATE
 from lrcssm.machine import environment
 from lrcssm.models import ModelConfig, SequenceModel
 from lrcssm.report.table import doubts, number, print_table
 
-from ..published import published
+from ..published import SIZES, published, short_name
 from . import StreamBenchmark
-from .layer import make_record, run_benchmark
-
-
-def run(options: StreamBenchmark) -> None:
-    """Measures what the options ask for, prints a table and writes the record."""
-    if not options.threads:
-        # Before the first array: on a CPU a step takes less time than to hand it to another thread.
-        jax.config.update("jax_cpu_enable_async_dispatch", False)
-    run_benchmark(options, measure, show)
+from .record import make_record
 
 
 def measure(options: StreamBenchmark) -> dict[str, Any]:
-    """The record."""
+    """Measure the stream, and its exported step where onnxruntime is installed.
+
+    **Returns:**
+
+    A record for JSON, with times in microseconds for one sample of all streams.
+    """
+    if not options.threads:
+        # Before the first array: on a CPU a step takes less time than to hand it to another thread.
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
     where = environment("onnxruntime")
-    size = MULTIVARIATE[options.configuration]
-    fields = published("lrcssm", options.configuration).model
+    fields = published("lrcssm", options.dataset).model
+    size = SIZES[short_name(options.dataset)]
     config = ModelConfig(input_dim=size.channels, output_dim=size.classes, **fields)
     model = SequenceModel(config, jax.random.key(0))
     samples = np.random.default_rng(0).normal(size=(max(options.streams), size.channels)).astype(np.float32)
@@ -62,7 +61,7 @@ def measure(options: StreamBenchmark) -> dict[str, Any]:
         }
         for (kind, count), taken in times.items()
     ]
-    return make_record("lrcssm benchmark stream", options, where, rows)
+    return make_record("stream", options, where, rows)
 
 
 def _onnx(model: SequenceModel, sample: np.ndarray) -> dict[tuple[str, int], Callable[[], Any]]:
@@ -88,13 +87,13 @@ def _onnx(model: SequenceModel, sample: np.ndarray) -> dict[tuple[str, int], Cal
 
 
 def show(record: dict[str, Any]) -> None:
-    """Prints the record."""
+    """Print a record as a table."""
     print_table(
         ["program<", "streams", "best, µs", "median, µs", "99 %, µs"],
         [
             [row["program"], str(row["streams"]), *(number(row[f"{kind}_us"]) for kind in ("best", "median", "p99"))]
             for row in record["rows"]
         ],
-        title=f"One sample for each stream, {record['options']['configuration']} model",
+        title=f"One sample for each stream, {record['options']['dataset']} model",
         notes=[record["command"], *doubts(record["environment"], ())],
     )

@@ -1,19 +1,17 @@
-"""Measuring tools: times that can be compared, peak memory, and the facts that a number needs to mean anything.
+"""Measuring tools: comparable times and peak memory.
 
-A shared machine is noisy, and the noise comes in spells of seconds. So what is to be compared is run in turn, A B C
-A B C, and the best time of each is the one that the least disturbance got into.
+A shared machine is noisy, and the noise comes in spells of seconds. So programs that are compared run in turn, A B C A B C,
+and the best time of each counts, which is the least disturbed one.
 """
 
-import contextlib
 import dataclasses
 import gc
 import json
-import shlex
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -21,7 +19,7 @@ import jax
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """The times of one thing in seconds, one for each round."""
+    """Times of one program in seconds, one for each round."""
 
     times: tuple[float, ...]
 
@@ -49,18 +47,18 @@ def interleave(
     failures: dict[Any, Exception] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[Any, Timing]:
-    """Times several things in turn: each once to warm up, then all of them in each round.
+    """Time several programs in turn: each once to warm up, then all of them in each round.
 
     **Arguments:**
 
-    - `thunks`: what to time, by name; each is waited for until its arrays are ready.
-    - `rounds`: how often at most.
+    - `thunks`: programs by name; each call ends when its arrays are ready.
+    - `rounds`: largest number of rounds.
     - `least`, `budget`: a thunk gets fewer rounds, down to `least`, where all of them would take more than `budget`
         seconds.
     - `compiled`: the first call does not compile, so that a warm-up of more than `budget` counts as a round.
-    - `pauses`: seconds to wait after a thunk, for what disturbs the next one, which is then called once untimed.
+    - `pauses`: seconds to wait after a thunk that disturbs the next one, which is then called once untimed.
     - `failures`: is given the `RuntimeError` of each thunk that fails to warm up; without it, the error is raised.
-    - `say`: told what is being done.
+    - `say`: called with a description of the current measurement.
 
     **Returns:**
 
@@ -117,12 +115,27 @@ def _text(name) -> str:
     return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
+def measured(timing: Timing) -> dict[str, Any]:
+    """A timing for a record."""
+    return {"best_ms": 1e3 * timing.best, "median_ms": 1e3 * timing.median, "rounds": timing.rounds}
+
+
+def ratio(mine: dict[str, Any] | None, other: dict[str, Any] | None) -> float | None:
+    """Best time of a measurement over that of another, if there are both."""
+    return mine["best_ms"] / other["best_ms"] if mine and other else None
+
+
+def is_uneven(found: dict[str, Any] | None) -> bool:
+    """Tell if the times of a measurement are far apart."""
+    return found is not None and found["median_ms"] > 1.5 * found["best_ms"]
+
+
 def compiled_bytes(jitted: Any, *arguments: Any) -> int | None:
-    """The memory that a jitted function needs beyond its arguments: intermediate arrays and results.
+    """Memory of a jitted function beyond its arguments: intermediate arrays and results.
 
     **Arguments:**
 
-    - `jitted`: what `jax.jit` returned; it is compiled for the arguments, and its next call need not do that again.
+    - `jitted`: a result of `jax.jit`; it is compiled for the arguments, so that its next call does not compile.
 
     **Returns:**
 
@@ -160,16 +173,17 @@ print(json.dumps(growth))
 
 
 def resident_bytes(setup: str, *calls: str, timeout: float = 300.0) -> list[int] | None:
-    """By how much the resident memory of a fresh Python process grows at most, for code that no compiler plans.
+    """Largest growth of the resident memory of a fresh Python process, for code that no compiler plans.
 
     **Arguments:**
 
-    - `setup`: source that is run first and not counted.
-    - `calls`: sources that are run one after the other.
+    - `setup`: source that runs first and is not counted.
+    - `calls`: sources that run one after the other.
+    - `timeout`: in seconds.
 
     **Returns:**
 
-    For each call the peak since the end of the setup in bytes, or `None` if it cannot be had.
+    For each call the peak since the end of the setup in bytes, or `None` if it cannot be measured.
     """
     try:
         done = subprocess.run(
@@ -179,31 +193,3 @@ def resident_bytes(setup: str, *calls: str, timeout: float = 300.0) -> list[int]
         return json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, json.JSONDecodeError):
         return None
-
-
-def command_line(command: str, options: Any) -> str:
-    """The command that measures the same again, every option spelled out but where its record goes."""
-    words = command.split()
-    for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if field.name in ("json", "picture") or value is None or value is False:
-            continue
-        values = () if value is True else value if isinstance(value, tuple) else (value,)
-        words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
-    return shlex.join(words)
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Gives a function that shows a line on standard error, the next one in its place, if that is a terminal."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda text: None
-        return
-    # No refreshing thread: it would wake up while something is being timed.
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield lambda text: live.update(Text(text, style="dim", no_wrap=True, overflow="ellipsis"), refresh=True)

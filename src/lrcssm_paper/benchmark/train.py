@@ -1,11 +1,8 @@
-"""One training step of the published models, against what it cannot do without.
-
-A step is everything that `training.step.train_step` does: loss, gradient, Adam and the average of the weights. It is
-compared with two programs that do less:
+"""A training step of the published models, against programs that do less:
 
 - the model's *matrix products* alone, with their shapes, each forward and in both of its gradients;
-- the same step of the same model *without recurrence*: the states of a cell are a weighted sum of its drive, which has
-  the same parameters and products, and nothing that goes from one step of time to the next.
+- the same step *without recurrence*: the states of a cell are a weighted sum of its drive, with the same parameters and
+  products, and nothing that leads from one step of time to the next.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,18 +12,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from lrcssm.data.problems import MULTIVARIATE
-from lrcssm.errors import InvalidValue
 from lrcssm.machine import environment
-from lrcssm.models import ModelConfig, SequenceModel, parameter_count, released
+from lrcssm.models import RELEASED, ModelConfig, SequenceModel, parameter_count
 from lrcssm.models.time import Outcome, Recurrent
 from lrcssm.report.table import doubts, number, print_table
 
-from ..published import DATASETS, configured, published
+from ..published import DATASETS, SIZES, configured, published
 from . import TrainBenchmark
-from .layer import make_record, measuring, ratio, run_benchmark
-from .step import arguments, compiled, compiled_in, fresh_compilations, measured, megabytes, too_large
-from .timing import interleave
+from .record import chosen, make_record, measuring
+from .step import arguments, compiled, compiled_in, fresh_compilations, megabytes, too_large
+from .timing import interleave, is_uneven, measured, ratio
 
 
 class Configuration(NamedTuple):
@@ -35,39 +30,28 @@ class Configuration(NamedTuple):
     length: int
     channels: int
     classes: int
-    width: int
-    state: int
-    depth: int
+    hidden_dim: int
+    state_dim: int
+    num_blocks: int
 
     def model(self) -> ModelConfig:
-        return released(self.channels, self.classes, width=self.width, state=self.state, depth=self.depth)
+        """The model in the blocks of the released code."""
+        sizes = {name: getattr(self, name) for name in ("hidden_dim", "state_dim", "num_blocks")}
+        return ModelConfig(input_dim=self.channels, output_dim=self.classes, **sizes, **RELEASED)
 
 
 def _published() -> Iterator[tuple[str, Configuration]]:
-    for name in map(DATASETS.__getitem__, configured("lrcssm")):
-        size, model = MULTIVARIATE[name], published("lrcssm", name).model
-        yield (
-            name,
-            Configuration(
-                size.length, size.channels, size.classes, model["hidden_dim"], model["state_dim"], model["num_blocks"]
-            ),
-        )
+    for short in configured("lrcssm"):
+        size, model = SIZES[short], published("lrcssm", short).model
+        sizes = (model[name] for name in ("hidden_dim", "state_dim", "num_blocks"))
+        yield DATASETS[short], Configuration(size.length, size.channels, size.classes, *sizes)
 
 
 CONFIGURATIONS = dict(_published())
-TARGETS = {"to_matmuls": 2.5, "to_sum": 1.3, "compile_s": 10.0}
-"""What a step may take at most: as a multiple of the other two programs, and of seconds to compile."""
-# Where compilation has its target: the longest of the sequences.
-TARGET_CONFIGURATION = "EigenWorms"
 PROGRAMS = ("step", "sum", "matmuls")
 
 # Seconds of rounds for each program.
 _BUDGET = 20.0
-
-
-def run(options: TrainBenchmark) -> None:
-    """Measures what the options ask for, prints a table and writes the record."""
-    run_benchmark(options, measure, show, keep=not options.return_memory)
 
 
 class Sums(Recurrent):
@@ -78,8 +62,8 @@ class Sums(Recurrent):
 
     def __call__(self, inputs, state, context):
         del state, context
-        # Equal weights would give all terms the same cotangent, and the compiler would compute the product of that with
-        # the inputs only once.
+        # With equal weights all terms had the same cotangent, and the compiler would compute its product with the inputs
+        # only once.
         first, *others = self.cell.drive(inputs)
         states = first + sum((term / (2 + i) for i, term in enumerate(others)), start=jnp.zeros_like(first))
         return Outcome(self.cell.read(states, inputs), states[-1], None)
@@ -93,9 +77,9 @@ def without_recurrence(model: SequenceModel) -> SequenceModel:
 
 def products(size: Configuration, batch: int) -> list[tuple[int, int, int]]:
     """The linear maps of the model in their order, as rows, inputs and outputs."""
-    rows, width, state = size.length * batch, size.width, size.state
+    rows, width, state = size.length * batch, size.hidden_dim, size.state_dim
     block = [(width, state), (width, state), (state, width), (width, width)]  # two drives, two of the mixer
-    maps = [(size.channels, width), (width, width), *block * size.depth, (width, width)]
+    maps = [(size.channels, width), (width, width), *block * size.num_blocks, (width, width)]
     # The last map commutes with the mean over time, so that it is needed once for each sequence.
     return [*((rows, *one) for one in maps), (batch, width, size.classes)]
 
@@ -117,14 +101,14 @@ def matmuls(size: Configuration, batch: int) -> tuple[Callable[..., Any], tuple[
     keys = iter(jax.random.split(jax.random.key(0), len(maps) + 4))
     weights = [jax.random.normal(next(keys), (n, m)) / n**0.5 for _, n, m in maps]
     rows, pooled = maps[0][0], maps[-1]
-    shapes = [(rows, size.channels), (batch, size.width), (rows, size.width), (batch, pooled[2])]
+    shapes = [(rows, size.channels), (batch, size.hidden_dim), (rows, size.hidden_dim), (batch, pooled[2])]
     arrays = [jax.random.normal(next(keys), shape) for shape in shapes]
 
     def chain(weights, inputs, mean):
         remaining = iter(weights)
         h = inputs @ next(remaining)
         h = h @ next(remaining)
-        for _ in range(size.depth):
+        for _ in range(size.num_blocks):
             h = h @ next(remaining) + (h @ next(remaining)) / 2  # as in `Sums`
             h = h @ next(remaining)
             h = h @ next(remaining)
@@ -140,32 +124,21 @@ def matmuls(size: Configuration, batch: int) -> tuple[Callable[..., Any], tuple[
 
 
 def measure(options: TrainBenchmark) -> dict[str, Any]:
-    """Measures what the options ask for.
+    """Measure the three programs of each model.
 
     **Returns:**
 
-    A record for JSON: `command`, `environment`, `options`, `dtype`, `rows` and `summary`. Of a row, `step`, `sum` and
-    `matmuls` are the times of the three programs in milliseconds, `to_sum` and `to_matmuls` the best time of the first
-    over that of the other; `compile_s` is what tracing and compiling the step took; `memory_mb` its arrays beyond the
-    arguments, in MB of 10⁶ bytes; `matmul_gflops` the speed of the products alone, 10⁹ operations in a second.
+    A record for JSON: `command`, `environment`, `options`, `dtype` and `rows`. Of a row, `step`, `sum` and `matmuls` are the
+    times of the three programs in milliseconds, `to_sum` and `to_matmuls` the best time of the first over that of the other;
+    `compile_s` is the time of tracing and compiling the step; `memory_mb` its arrays beyond the arguments, in MB of 10⁶
+    bytes; `matmul_gflops` the speed of the products alone, in 10⁹ operations a second.
     """
-    names = _chosen(options.configurations)
-    facts = environment()
-    with measuring("--configurations or --batches") as say, fresh_compilations():
-        rows = []
+    names, facts, rows = chosen(options.datasets, CONFIGURATIONS, "datasets"), environment(), []
+    with measuring("--datasets or --batches") as say, fresh_compilations():
         for batch in dict.fromkeys(options.batches):
             for name in names:
                 rows.append(_row(name, batch, options, rows, say))
-    more = {"dtype": jnp.result_type(float).name, "summary": summary(rows)}
-    return make_record("lrcssm benchmark train", options, facts, rows) | more
-
-
-def _chosen(asked: tuple[str, ...]) -> list[str]:
-    """The names to measure, in the order of `CONFIGURATIONS`."""
-    for name in asked:
-        if name not in CONFIGURATIONS and name != "all":
-            raise InvalidValue(f"--configurations got {name!r}; give all, or some of {', '.join(CONFIGURATIONS)}.")
-    return [name for name in CONFIGURATIONS if name in asked or "all" in asked]
+    return make_record("train", options, facts, rows) | {"dtype": jnp.result_type(float).name}
 
 
 def _row(
@@ -175,7 +148,7 @@ def _row(
     model = SequenceModel(size.model(), jax.random.key(0))
     work = operations(size, batch) / 1e9
     row: dict[str, Any] = {
-        "configuration": name, "batch": batch, **size._asdict(), "parameters": parameter_count(model), "gflop": work,
+        "dataset": name, "batch": batch, **size._asdict(), "parameters": parameter_count(model), "gflop": work,
         "note": None, "compile_s": None, "memory_mb": None, **dict.fromkeys(PROGRAMS),
         "to_matmuls": None, "to_sum": None, "matmul_gflops": None,
     }  # fmt: skip
@@ -202,25 +175,8 @@ def _row(
     return row
 
 
-def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each target the worst that was measured, and where."""
-    found = []
-    for name, most in TARGETS.items():
-        where = [row for row in rows if name != "compile_s" or row["configuration"] == TARGET_CONFIGURATION]
-        if there := [row for row in where if row[name] is not None]:
-            worst = max(there, key=lambda row: row[name])
-            found.append(
-                {
-                    "target": name, "most": most, "worst": worst[name], "met": worst[name] <= most,
-                    "configuration": worst["configuration"], "batch": worst["batch"],
-                    "count": len(there), "within": sum(row[name] <= most for row in there),
-                }
-            )  # fmt: skip
-    return found
-
-
 def show(record: dict[str, Any]) -> None:
-    """Prints a record as a table, with what its columns mean and whether the targets are met."""
+    """Print a record as a table, and explain its columns."""
     facts = record["environment"]
     heads = "model<|batch|T|comp.\ns|MB|step\nms|to mat-\nmuls|to\nsum|matmuls\nGFLOP/s"
     rows: list[list[str] | None] = []
@@ -231,11 +187,11 @@ def show(record: dict[str, Any]) -> None:
             row["compile_s"], row["memory_mb"], (row["step"] or {}).get("best_ms"), row["to_matmuls"], row["to_sum"],
             row["matmul_gflops"],
         )  # fmt: skip
-        rows.append([row["configuration"], str(row["batch"]), f"{row['length']:,}", *map(number, numbers)])
+        rows.append([row["dataset"], str(row["batch"]), f"{row['length']:,}", *map(number, numbers)])
     uneven = [
-        f"{row['configuration']} at batch {row['batch']}"
+        f"{row['dataset']} at batch {row['batch']}"
         for row in record["rows"]
-        if any(row[name] and row[name]["median_ms"] > 1.5 * row[name]["best_ms"] for name in PROGRAMS)
+        if any(is_uneven(row[name]) for name in PROGRAMS)
     ]
     print_table(
         heads.split("|"),
@@ -243,20 +199,10 @@ def show(record: dict[str, Any]) -> None:
         title=f"One training step of the published models, {record['dtype']}; {facts['processor']}, "
         f"{facts['cores']} cores",
         notes=[
-            *(f"{row['configuration']}, batch {row['batch']}: {row['note']}." for row in record["rows"] if row["note"]),
+            *(f"{row['dataset']}, batch {row['batch']}: {row['note']}." for row in record["rows"] if row["note"]),
             "Best times of several rounds, in turn. To matmuls: over the model's matrix products alone, forward and "
             "backward. To sum: over the same step with each recurrence replaced by a sum of its drives. Comp.: tracing "
             "and compiling the step. MB: arrays beyond the arguments, as planned by XLA.",
             *doubts(facts, uneven),
-            *map(_sentence, record["summary"]),
         ],
     )
-
-
-def _sentence(entry: dict[str, Any]) -> str:
-    where = f"{entry['configuration']}, batch {entry['batch']}"
-    verdict = f"target {entry['most']:g}, met at {entry['within']} of {entry['count']}."
-    if entry["target"] == "compile_s":
-        return f"Compilation takes at most {entry['worst']:.1f} s ({where}): {verdict}"
-    other = "the matrix products alone" if entry["target"] == "to_matmuls" else "the step without recurrence"
-    return f"A step takes at most {entry['worst']:.2f} times as long as {other} ({where}): {verdict}"

@@ -1,31 +1,43 @@
 """Data sets from files: one function that knows the formats.
 
-Nothing that a file claims is believed before it is compared with what is there, nothing in a file is ever executed, and
-whatever is wrong with one is said in a sentence that names it.
+Nothing in a file is ever executed, nothing is allocated because a file claims a size, and each error is one sentence that names
+the file.
 """
 
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ... import plugins
-from ...errors import InvalidValue, MissingFile
-from ...files import FileError
+from ...errors import FileError, InvalidValue, MissingFile
 from ..dataset import Dataset
 from .arff import read_arff
-from .csv import read_csv
-from .folder import Reader, read_folder, suffix_of, together
+from .build import settle, together
+from .columns import Columns as Columns
+from .folder import Reader, read_folder, suffix_of
 from .npz import read_npz
-from .raw import Raw, finish
-from .source import NoTargetColumn as NoTargetColumn, shown
+from .source import NoTargetColumn as NoTargetColumn, Problem, shown
+from .table import read_table
 from .ts import read_ts
 
-READERS: dict[str, Reader] = {".ts": read_ts, ".arff": read_arff, ".npz": read_npz, ".csv": read_csv}
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
+SUFFIXES = (".ts", ".arff", ".npz", *TABLES)
+"""Endings of readable files, in order of preference; `.gz` may follow those of text."""
+TASKS = ("classify", "regress", "per-step")
 
 
-def read(path: str | os.PathLike[str], task: str | None = None, target: str | None = None) -> Dataset:
-    """Reads a data set from a file or a folder.
+def read(
+    path: str | os.PathLike[str],
+    task: str | None = None,
+    target: str | None = None,
+    *,
+    case: str | Sequence[str] | None = None,
+    time: str | None = None,
+    ignore: Sequence[str] = (),
+    channels: Sequence[str] | None = None,
+) -> Dataset:
+    """Read a data set from a file or a folder.
 
     ```python
     import pathlib, tempfile
@@ -35,34 +47,43 @@ def read(path: str | os.PathLike[str], task: str | None = None, target: str | No
     path.write_text("label,0,1,2\\nup,1,2,3\\ndown,3,2,1\\nup,0,1,2\\n")
     waves = read(path)
     print(waves.name, len(waves), waves.task, waves.classes)  # waves 3 classify ('down', 'up')
+    print(waves.guess)  # Rows are cases of up to 3 steps; target: 'label'.
     ```
 
     **Arguments:**
 
-    - `path`: a file that ends in `.ts`, `.arff`, `.npz` or `.csv`, the text formats also packed as `.gz`; or a folder with
-        files for training and test, with one file, with a `.csv` for each case, or with a folder of them for each class; or
-        that of PPG-DaLiA. The documentation shows each.
-    - `task`: `"classify"` or `"regress"` where a file leaves it open; decided by what the targets look like if not given.
-    - `target`: the name of the column of a `.csv` that holds the targets, or `"none"` if no column does; known by usual names
-        if not given.
+    - `path`: a file that ends in `.ts`, `.arff`, `.npz`, `.csv`, `.tsv`, `.txt` or `.parquet` (which needs pyarrow), text also
+        packed as `.gz`; or a folder with files for training and test, with one file, with a table for each case, or with a
+        folder of them for each class. The documentation shows each.
+    - `task`: `"classify"` or `"regress"` where a file leaves it open, `"per-step"` if each step has a target; decided by what
+        the targets look like if not given.
+    - `target`, `case`, `time`: names of columns of a table: targets, cases (several are taken together) and times; `"none"` if no
+        column is. Guessed if not given; `Dataset.guess` is one sentence about that.
+    - `ignore`: names of columns that are left out.
+    - `channels`: names of the columns with values; all columns without another role if not given.
 
     **Returns:**
 
-    A `Dataset`. What cannot be read raises `FileError`, and what is not there `FileNotFoundError`.
+    A `Dataset`. A file that cannot be read raises `FileError`, and one that does not exist `FileNotFoundError`.
     """
-    source = pathlib.Path(path)
+    source, columns = pathlib.Path(path), Columns(case, time, target, ignore, channels)
+    if task not in (None, *TASKS):
+        raise InvalidValue(f"read got task={task!r}; give one of {', '.join(TASKS)}.")
     if source.is_dir() and (known := _by_extension(source)) is not None:
-        if target is not None:
-            raise _no_columns(source, target)
+        if columns.given:
+            raise _no_columns(source, columns)
         return known
-    readers = _readers(target)
-    if source.is_dir():
-        return _guarded(source, lambda: read_folder(source, readers, task, target), task)
-    return _guarded(source, lambda: _read_file(source, readers), task)
+    readers = _readers(columns, task)
+    make = (
+        (lambda: read_folder(source, readers, columns, task))
+        if source.is_dir()
+        else lambda: _read_file(source, readers)
+    )
+    return _guarded(source, make, task)
 
 
 def _by_extension(folder: pathlib.Path) -> Dataset | None:
-    """Data set of a folder whose layout an installed extension knows."""
+    """Read a folder whose layout an installed extension knows."""
     for name in plugins.find("readers"):
         reader = plugins.load("readers", name)
         if reader is not None and (found := reader(folder)) is not None:
@@ -71,64 +92,71 @@ def _by_extension(folder: pathlib.Path) -> Dataset | None:
 
 
 def read_parts(
-    paths: Mapping[str, str | os.PathLike[str]], name: str, task: str | None = None, target: str | None = None
+    paths: Mapping[str, str | os.PathLike[str]], name: str, task: str | None = None, columns: Columns = Columns()
 ) -> Dataset:
-    """Reads a data set whose parts are files of their own.
+    """Read a data set whose parts are files of their own.
 
     **Arguments:**
 
-    - `paths`: of `"train"`, `"test"` and perhaps `"validation"`. What they leave open, such as whether whole numbers are
-        classes, is decided for all parts together.
+    - `paths`: of `"train"`, `"test"` and perhaps `"validation"`. Whether whole numbers are classes is decided for all parts
+        together.
     - `name`: of the data set, where the files themselves do not agree on one.
-    - `task`, `target`: as for `read`.
+    - `task`: as for `read`.
+    - `columns`: roles of columns.
 
     **Returns:**
 
-    A `Dataset` whose split says which is which.
+    A `Dataset` whose split tells the parts apart.
     """
     files = {part: pathlib.Path(path) for part, path in paths.items()}
     if not {"train", "test"} <= set(files) <= {"train", "validation", "test"}:
         raise InvalidValue(f"read_parts got {sorted(files)}; give train, test and perhaps validation.")
-    readers = _readers(target)
-    return _guarded(
-        files["train"],
-        lambda: together({part: (path, _read_file(path, readers)) for part, path in files.items()}, name, task),
-        task,
-    )
+    readers = _readers(columns, task)
+    parts = lambda: {part: (path, _read_file(path, readers)) for part, path in files.items()}
+    return _guarded(files["train"], lambda: together(parts(), name, task), task)
 
 
-def _readers(target: str | None) -> Mapping[str, Reader]:
-    """The readers of all formats, of which only that of `.csv` can be told which column is the target."""
-    if target is None:
-        return READERS
+def _readers(columns: Columns, task: str | None) -> dict[str, Reader]:
+    """Return the readers of all formats, of which only tables have columns to choose from."""
 
-    def refuse(path: pathlib.Path) -> Raw:
-        raise _no_columns(path, target)
+    def guarded(reader: Reader, tables: bool) -> Reader:
+        def read_one(path: pathlib.Path) -> Dataset:
+            if columns.given and not tables:
+                raise _no_columns(path, columns)
+            try:
+                return reader(path)
+            except Problem as problem:
+                raise FileError(f"{path}: {problem}") from None
 
-    return dict.fromkeys(READERS, refuse) | {".csv": functools.partial(read_csv, target=target)}
+        return read_one
+
+    own = {".ts": read_ts, ".arff": read_arff, ".npz": functools.partial(read_npz, task=task)}
+    table = functools.partial(read_table, columns=columns, task=task)
+    return {suffix: guarded(own.get(suffix, table), suffix in TABLES) for suffix in SUFFIXES}
 
 
-def _no_columns(path: pathlib.Path, target: str) -> NoTargetColumn:
+def _no_columns(path: pathlib.Path, columns: Columns) -> NoTargetColumn:
+    role, names = next(iter(columns.given.items()))
     return NoTargetColumn(
-        f"{path} says itself what its targets are, so {shown(target)} cannot be; --target is for columns of .csv files."
+        f"{path} has no columns to choose from, so {role}={shown(str(names[0]))} cannot be used; leave it out."
     )
 
 
-def _read_file(source: pathlib.Path, readers: Mapping[str, Reader]) -> Raw:
+def _read_file(source: pathlib.Path, readers: Mapping[str, Reader]) -> Dataset:
     if not source.exists():
         raise MissingFile(f"{source} does not exist; give a file or a folder.")
     reader = readers.get(suffix_of(source))
     if not source.is_file() or reader is None:
-        raise FileError(f"{source} is not a file that ends in {', '.join(READERS)}, nor a folder with such files.")
+        raise FileError(f"{source} is not a file that ends in {', '.join(readers)}, nor a folder with such files.")
     if source.stat().st_size == 0:
         raise FileError(f"{source} is empty.")
     return reader(source)
 
 
-def _guarded(source: pathlib.Path, make: Callable[[], Raw], task: str | None) -> Dataset:
-    """Whatever a machine has against a file is said in a sentence too."""
+def _guarded(source: pathlib.Path, make: Callable[[], Dataset], task: str | None) -> Dataset:
+    """Turn errors of the system into sentences that name the file."""
     try:
-        return finish(make(), source, task)
+        return settle(make(), source, task)
     except FileNotFoundError:
         raise
     except OSError as error:

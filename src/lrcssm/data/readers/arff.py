@@ -5,12 +5,11 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
-from ...files import FileError
-from .raw import Raw
+from ...errors import FileError
+from ..dataset import Dataset
+from .build import build
 from .source import Problem, at, lines, listed, shown
-from .values import numbers, targets
+from .values import dimensions, numbers, targets
 
 TARGETS = ("target", "label", "class", "y")
 _QUOTED = r"""'([^'\\]*(?:\\.[^'\\]*)*)'|"([^"\\]*(?:\\.[^"\\]*)*)\""""
@@ -27,8 +26,8 @@ class _Attribute:
     classes: tuple[str, ...] | None = None
 
 
-def read_arff(path: pathlib.Path) -> Raw:
-    """Reads one file."""
+def read_arff(path: pathlib.Path) -> Dataset:
+    """Read one file."""
     text = lines(path, comment="%")
     name, attributes, start = _header(path, text)
     with at(path, start):
@@ -51,12 +50,12 @@ def read_arff(path: pathlib.Path) -> Raw:
                 targets([label])
             elif classes is not None and label not in classes:
                 raise Problem(f"the label {shown(label)} is not one of {listed(classes)}, as the header has them.")
-            one = _dimensions(cells[0]) if relational else numbers(cells)[:, None]
+            one = dimensions(cells[0].split("\\n")) if relational else numbers(cells)[:, None]
             if series and one.shape[1] != series[0].shape[1]:
                 raise Problem(f"it has {one.shape[1]} dimensions and the first case has {series[0].shape[1]}.")
         series.append(one)
         labels.append(label)
-    return Raw(name, series, None if target is None else targets(labels) if regress else labels, classes)
+    return build(name, series, None if target is None else targets(labels) if regress else labels, classes)
 
 
 def _header(path: pathlib.Path, text: Sequence[str]) -> tuple[str, list[_Attribute], int]:
@@ -107,7 +106,7 @@ def _attribute(text: str) -> _Attribute:
 
 
 def _first(text: str) -> tuple[str, str]:
-    """The first word of a text, which may be in quotes, and the rest."""
+    """Separate the first word of a text, which may be in quotes, from the rest."""
     found = _WORD.match(text)
     if not found:
         raise Problem(f"{shown(text)} does not begin with a name; close its quotes.")
@@ -130,7 +129,7 @@ def _nominal(text: str) -> tuple[str, ...]:
 
 
 def _cells(line: str) -> list[str]:
-    """What stands between commas, of which those in quotes do not count."""
+    """Split a line at its commas, but for those in quotes."""
     if "'" not in line and '"' not in line:
         return line.split(",")
     cells, place = [], 0
@@ -146,18 +145,8 @@ def _cells(line: str) -> list[str]:
         place = found.end()
 
 
-def _dimensions(text: str) -> np.ndarray:
-    rows = text.split("\\n")
-    counts = {row.count(",") + 1 for row in rows}
-    if len(counts) > 1:
-        low, high = min(counts), max(counts)
-        raise Problem(f"its dimensions have from {low} to {high} values; all of a case need the same number.")
-    cells = ",".join(rows).split(",")
-    return np.ascontiguousarray(numbers(cells).reshape(len(rows), -1).T)
-
-
 def _target(attributes: Sequence[_Attribute]) -> tuple[int | None, bool]:
-    """Which attribute is the target, and whether the series is one relational attribute."""
+    """Find the attribute that is the target; the second value is true if the series is one relational attribute."""
     kinds = [one.kind for one in attributes]
     relational = kinds.count("relational")
     nominal = [i for i, kind in enumerate(kinds) if kind == "nominal"]

@@ -1,4 +1,4 @@
-"""What all readers begin with: the bytes or lines of a file, no more of them than its size excuses."""
+"""Bytes and lines of a file, up to a limit for its size, and sentences about them."""
 
 import contextlib
 import gzip
@@ -7,50 +7,54 @@ import pathlib
 import zlib
 from collections.abc import Iterable, Iterator
 
-from ...files import FileError
+from ...errors import FileError
 
 EXPANSION = 200
 _FREELY, _AT_MOST = 64 * 2**20, 64 * 2**30
 
 
 class Problem(ValueError):
-    """What is wrong with a line, before it is known which file and line it is.
+    """Damage in a line, before it is known which file and line it is.
 
-    `where` says which of several things that were read at once is the wrong one.
+    **Arguments:**
+
+    - `text`: one sentence.
+    - `where`: the position of the wrong cell among those that were read at once.
+    - `kind`: the error to raise.
     """
 
-    def __init__(self, text: str, where: int = 0):
+    def __init__(self, text: str, where: int = 0, kind: type[FileError] = FileError):
         super().__init__(text)
-        self.where = where
+        self.where, self.kind = where, kind
 
 
 class NoTargetColumn(FileError):
-    """A target was asked for by the name of a column, and there is no such column."""
+    """A target was given by the name of a column that does not exist."""
 
 
 @contextlib.contextmanager
 def at(path: os.PathLike[str], line: int) -> Iterator[None]:
-    """Says where a `Problem` arose."""
+    """Add the file and the line to a `Problem`."""
     try:
         yield
     except Problem as problem:
-        raise FileError(f"{path}, line {line}: {problem}") from None
+        raise problem.kind(f"{path}, line {line}: {problem}") from None
 
 
 def shown(text: str, longest: int = 30) -> str:
-    """A piece of a file as it can stand in a sentence."""
+    """Quote a piece of a file for a sentence, with escapes."""
     return ascii(text if len(text) <= longest else text[: longest - 1] + "…").replace("\\u2026", "...")
 
 
 def listed(names: Iterable[str], most: int = 6) -> str:
-    """Some names in a sentence, not all if there are many."""
+    """List names in a sentence, not all if there are many."""
     all_of_them = list(names)
     more = len(all_of_them) - most
     return ", ".join(map(shown, all_of_them[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def limit(path: pathlib.Path) -> int:
-    """How many bytes a file may become in memory when it is unpacked."""
+    """Return the number of bytes that a file may take in memory when it is unpacked."""
     return min(max(_FREELY, EXPANSION * path.stat().st_size), _AT_MOST)
 
 
@@ -62,7 +66,7 @@ def too_large(path: pathlib.Path) -> FileError:
 
 
 def content(path: pathlib.Path) -> bytes:
-    """All bytes of a file, unpacked if its name ends in `.gz`."""
+    """Read all bytes of a file, unpacked if its name ends in `.gz`."""
     try:
         if not path.name.lower().endswith(".gz"):
             return path.read_bytes()
@@ -81,7 +85,7 @@ def content(path: pathlib.Path) -> bytes:
 
 
 def lines(path: pathlib.Path, comment: str | tuple[str, ...] = ()) -> list[str]:
-    """The lines of a text file in UTF-8, of which comments may be in any encoding."""
+    """Read the lines of a text file in UTF-8, of which comments may be in any encoding."""
     data = content(path).removeprefix(b"\xef\xbb\xbf")
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...files import FileError
-from .raw import Raw
+from ...errors import FileError
+from ..dataset import Dataset
+from .build import build
 from .source import Problem, at, limit, lines, listed, shown
-from .values import increasing, moments, numbers, targets
+from .values import dimensions, increasing, moments, numbers, targets
 
 _COMMENT = ("#", "%")
 _WORD = re.compile(r"""'([^']*)'|"([^"]*)"|(\S+)""")
@@ -29,8 +30,8 @@ class _Header:
     classes: tuple[str, ...] | None = None
 
 
-def read_ts(path: pathlib.Path) -> Raw:
-    """Reads one file; the declared numbers of series and steps are only compared with what is there."""
+def read_ts(path: pathlib.Path) -> Dataset:
+    """Read one file; the declared numbers of series and steps are only compared with the data."""
     text = lines(path, comment=_COMMENT)
     header, start = _header(path, text)
     most = limit(path)
@@ -42,7 +43,7 @@ def read_ts(path: pathlib.Path) -> Raw:
         with at(path, number + 1):
             body, label = _label(line, header)
             stamped = header.stamped or body.startswith("(")
-            one, stamp = _stamped(body, most) if stamped else (_plain(body), None)
+            one, stamp = _stamped(body, most) if stamped else (dimensions(body.split(":")), None)
             _check(one, header, series)
             if series and (stamp is None) != (not times):
                 raise Problem("some cases have times and some have none; give them for all.")
@@ -52,7 +53,7 @@ def read_ts(path: pathlib.Path) -> Raw:
         labels.append(label)
         if stamp is not None:
             times.append(stamp)
-    return Raw(
+    return build(
         header.name,
         series,
         None if header.target is None else targets(labels) if header.target == "numbers" else labels,
@@ -78,7 +79,7 @@ def _header(path: pathlib.Path, text: Sequence[str]) -> tuple[_Header, int]:
 
 
 def _understand(header: _Header, tag: str, rest: str) -> None:
-    """One line of a header; `@missing` and `@seriesLength` say nothing that the series do not."""
+    """Read one line of a header; `@missing` and `@seriesLength` repeat what the series show."""
     match tag:
         case "@problemname":
             header.name = rest or header.name
@@ -112,7 +113,7 @@ def _truth(tag: str, word: str) -> bool:
 
 
 def _label(line: str, header: _Header) -> tuple[str, str]:
-    """A line without its target, and the target."""
+    """Separate a line from its target."""
     if header.target is None:
         return line, ""
     body, found, label = line.rpartition(":")
@@ -136,18 +137,8 @@ def _label(line: str, header: _Header) -> tuple[str, str]:
     return body.rstrip(), label
 
 
-def _plain(body: str) -> np.ndarray:
-    dimensions = body.split(":")
-    counts = {one.count(",") + 1 for one in dimensions}
-    if len(counts) > 1:
-        low, high = min(counts), max(counts)
-        raise Problem(f"its dimensions have from {low} to {high} values; all of a case need the same number.")
-    cells = (body.replace(":", ",") if len(dimensions) > 1 else body).split(",")
-    return np.ascontiguousarray(numbers(cells).reshape(len(dimensions), -1).T)
-
-
 def _stamped(body: str, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Dimensions of pairs (time, value); where they have different times, each gets all, and NaN at the others'."""
+    """Read dimensions of pairs (time, value); if they have different times, each gets all, with NaN at those of the others."""
     stamps, values = [], []
     for i, part in enumerate(_END_OF_DIMENSION.split(body)):
         part = part.strip()

@@ -1,5 +1,7 @@
-"""ONNX: for onnxruntime and what else reads it. Needs the extra `export`."""
+"""Export as ONNX, for onnxruntime and others. Needs the extra `export`."""
 
+# pyright: reportAttributeAccessIssue=false
+# (where onnx is not installed, pyright takes onnx.py of this folder for it)
 import dataclasses
 import logging
 import os
@@ -10,20 +12,19 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...errors import MissingExtra
+
 try:
     import onnx  # pyright: ignore[reportMissingImports]
     import onnxruntime  # pyright: ignore[reportMissingImports]
 except ImportError as error:
-    raise MissingExtra(
-        'To write ONNX takes packages that are not here; install them with pip install "lrcssm[export]".'
-    ) from error
+    raise MissingExtra('An export as ONNX needs onnx and onnxruntime; pip install "lrcssm[export]".') from error
 
-from ...files import atomic
 from ...models import SequenceModel
 from .lean import Unknown, lean_model
-from .programs import ExportError, Program, What, largest_difference, program
+from .programs import ExportError, Program, What, largest_difference, program, write_checked
 from .real import without_complex
-from .stablehlo import TOLERANCE, arguments
+from .stablehlo import arguments
 
 
 def to_onnx(
@@ -35,44 +36,47 @@ def to_onnx(
     checks: int = 5,
     metadata: Mapping[str, str] | None = None,
 ) -> float:
-    """Writes a model as ONNX, after a check in onnxruntime that it gives the model's numbers.
+    """Write a model as ONNX, after a check in onnxruntime of its outputs against the model's.
+
+    ```py
+    import jax, lrcssm
+
+    model = lrcssm.SequenceModel(lrcssm.ModelConfig(input_dim=2, output_dim=2), jax.random.key(0))
+    lrcssm.export.to_onnx("step.onnx", model, what="step")
+    ```
 
     **Arguments:**
 
-    - `path`: where to; a file that is there is replaced, at once or not at all.
+    - `path`: file to write; an existing one is replaced atomically.
     - `model`: a `SequenceModel` in single precision.
-    - `what`: `"sequence"`, of inputs `(time, batch, channels)`, any time and batch; or `"step"`, of one sample `(1,
-        channels)`, a state `(1, n)` and whether to begin `(1,)`.
-    - `timed`: whether the program takes `dt` as its last input.
-    - `checks`: how many random inputs of different sizes it is tried with.
+    - `what`: `"sequence"`, for inputs `(time, batch, channels)` of any length and batch; or `"step"`, for one sample `(1,
+        channels)`, a state `(1, n)` and `begin` `(1,)`.
+    - `timed`: add `dt` as the last input of the program.
+    - `checks`: number of random inputs of different sizes for the check.
     - `metadata`: texts for the file's `metadata_props`, e.g. the names of the classes.
 
     **Returns:**
 
-    How far its outputs are from the model's at most, relative to the largest; above 1e-5 is an error.
+    The largest difference between its outputs and the model's, relative to the largest output. Raises `ExportError` above
+    1e-5.
     """
     if model.target_mean.dtype != np.float32:
-        raise ExportError(f"The model has {model.target_mean.dtype} parameters; ONNX is written for float32 alone.")
+        raise ExportError(f"The model has {model.target_mean.dtype} parameters; ONNX needs float32.")
     made = _in_real_numbers(program(model, what, timed=timed))
     written = _step(made) if what == "step" else _converted(made, what, arguments(made))
     onnx.helper.set_model_props(written, {**(metadata or {}), "lrcssm": model.config.to_json()})
     raw = written.SerializeToString()
     try:
         session = open_session(raw)
-    except Exception as error:  # those of onnxruntime have no base of their own
+    except Exception as error:  # the errors of onnxruntime have no base of their own
         reason = str(error).strip().partition("\n")[0]
         raise ExportError(f"onnxruntime cannot run the {what} of this model: {reason}") from error
-    error = largest_difference(model, made, lambda *given: _run(session, made, given), count=checks)
-    if not error <= TOLERANCE:
-        raise ExportError(f"The exported {what} differs from the model by {error:.2g}, so nothing was written.")
-    with atomic(path) as file:
-        file.write(raw)
-    return error
+    run = lambda *given: _run(session, made, given)
+    return write_checked(path, raw, what, largest_difference(model, made, run, count=checks))
 
 
 def open_session(raw: bytes) -> onnxruntime.InferenceSession:
-    """A session with one thread: a step is too short for more. Nor is it worth the time to give memory from one node to
-    another."""
+    """Open a session with one thread and without reuse of memory between nodes, which is the fastest for a short step."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_mem_reuse = False
@@ -81,24 +85,29 @@ def open_session(raw: bytes) -> onnxruntime.InferenceSession:
 
 
 def _in_real_numbers(made: Program) -> Program:
-    """ONNX has next to no operations on complex numbers, and onnxruntime none."""
+    """The program in real arithmetic; onnxruntime has no complex numbers."""
     row = None if made.row is None else without_complex(made.row)
     return dataclasses.replace(made, function=without_complex(made.function), row=row)
 
 
 def _step(made: Program) -> onnx.ModelProto:
+    """The step of one stream: by our own translator, or by jax2onnx if that fails, as for a cell with other primitives."""
+    assert made.row is not None
     try:
         return lean_model(made)
     except Unknown:
+        row = made.row
         one = [
             jax.ShapeDtypeStruct(tuple(1 if isinstance(n, str) else n for n in shape), made.dtypes[name])
             for name, shape in made.inputs.items()
         ]
-        return _converted(made, "step", one)
+        # Without the axis of the batch inside: jax2onnx needs more nodes for a program under `jax.vmap`.
+        alone = lambda *given: tuple(found[None] for found in row(*(array[0] for array in given)))
+        return _converted(dataclasses.replace(made, function=alone), "step", one)
 
 
 def _converted(made: Program, what: str, shapes: list[Any]) -> onnx.ModelProto:
-    """By jax2onnx, which knows many more primitives."""
+    """Translate a program by jax2onnx."""
     import jax2onnx  # pyright: ignore[reportMissingImports]
 
     logger = logging.getLogger("onnx_ir")
@@ -108,7 +117,7 @@ def _converted(made: Program, what: str, shapes: list[Any]) -> onnx.ModelProto:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             written = jax2onnx.to_onnx(made.function, inputs=shapes)
-    except Exception as error:  # it has no error of its own
+    except Exception as error:  # jax2onnx has no error of its own
         reason = str(error).strip().partition("\n")[0]
         raise ExportError(f"jax2onnx cannot translate the {what} of this model: {reason}") from error
     finally:
@@ -119,7 +128,7 @@ def _converted(made: Program, what: str, shapes: list[Any]) -> onnx.ModelProto:
 
 
 def _rename(graph: Any, names: dict[str, str]) -> None:
-    """Gives values of a graph, and of the graphs within it, other names."""
+    """Rename values of a graph and of the graphs within it."""
     for one in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         one.name = names.get(one.name, one.name)
     for node in graph.node:
@@ -131,7 +140,7 @@ def _rename(graph: Any, names: dict[str, str]) -> None:
 
 
 def _run(session: Any, made: Program, given: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """A step takes one row at a time."""
+    """Run a session; a step runs for one row at a time."""
     if "state" not in made.inputs:
         return session.run(None, dict(zip(made.inputs, given, strict=True)))
     rows = [

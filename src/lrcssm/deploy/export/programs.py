@@ -1,13 +1,14 @@
-"""What is exported: a model as a function of arrays alone, its parameters in it as constants.
+"""Programs to export: models as functions of arrays, with their parameters as constants.
 
     sequence   inputs (time, batch, channels)                              to outputs
     step       sample (batch, channels), state (batch, n), begin (batch,)  to output and state
 
-A row of a batch is a stream of its own. Where `begin` is true the row starts anew and what its state holds does not matter,
-so the first state may be anything, say zeros. With `timed` there is one more input, `dt`: (time, batch) or (batch,).
+Each row of a batch is a separate stream. Where `begin` is true the stream starts, and its state is ignored, so the first state
+may hold anything, e.g. zeros. With `timed` there is one more input, `dt`: (time, batch) or (batch,).
 """
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -18,38 +19,42 @@ from jaxtyping import Array
 
 from ...engine import Sequential
 from ...errors import InvalidValue, LrcssmError
+from ...files import atomic
 from ...models import SequenceModel
 from ...models.plain import plain
 from ...models.step import start
 
 What = Literal["sequence", "step"]
+TOLERANCE = 1e-5
+"""Largest accepted difference between the outputs of an exported program and the model, relative to the largest output."""
 
 
 class ExportError(LrcssmError, ValueError):
-    """A model that cannot be exported, or whose export gives other numbers; its text says which."""
+    """A model that cannot be exported, or whose export has other outputs; its text says which."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A function of arrays with the names and shapes of what it takes and gives; letters are sizes that are free."""
+    """A function of arrays with the names and shapes of its inputs and outputs; letters are free sizes."""
 
     function: Callable[..., tuple[Array, ...]]
     inputs: dict[str, tuple[Any, ...]]
     outputs: tuple[str, ...]
     dtypes: dict[str, np.dtype]
     multiple: int = 1
-    """Of what the length must be a multiple."""
+    """Divisor of every valid length."""
     row: Callable[..., tuple[Array, ...]] | None = None
-    """Of a step: the same for one row, without the axis of the batch."""
+    """The step of one row, without the axis of the batch."""
 
 
 def program(model: SequenceModel, what: What, *, timed: bool = False) -> Program:
-    """A model as a function of arrays.
+    """Make a program from a model.
 
     **Arguments:**
 
+    - `model`: a `SequenceModel`.
     - `what`: `"sequence"` or `"step"`.
-    - `timed`: whether it takes `dt`.
+    - `timed`: add the input `dt`.
     """
     if what not in ("sequence", "step"):
         raise InvalidValue(f'There is no export of {what!r}; give "sequence" or "step".')
@@ -64,7 +69,7 @@ def _sequence(model, timed):
     bare, patch = plain(model), model.config.patch
 
     def run(inputs, dt=None):
-        # Nothing may ask how long the input is.
+        # The length is symbolic, so nothing may depend on it.
         return (bare(inputs, dt=dt, solver=Sequential(), throw=False, chunk=None)[0],)
 
     time = "t" if patch == 1 else f"{patch}*t"
@@ -88,7 +93,7 @@ def _step(model, timed):
 
 
 class OneArray:
-    """A tree of arrays as one real vector, and back: a complex number is two of them."""
+    """Conversion between a tree of arrays and one real vector; a complex number takes two places."""
 
     def __init__(self, example: Any):
         leaves, self.tree = jax.tree.flatten(example)
@@ -102,6 +107,7 @@ class OneArray:
         return [int(np.prod(shape)) * factor for shape, factor in zip(self.shapes, twice, strict=True)]
 
     def pack(self, tree: Any) -> Array:
+        """The vector of a tree."""
         parts = []
         for leaf in jax.tree.leaves(tree):
             flat = leaf.reshape(-1)
@@ -109,6 +115,7 @@ class OneArray:
         return jnp.concatenate(parts)
 
     def unpack(self, vector: Array) -> Any:
+        """The tree of a vector."""
         leaves, begin = [], 0
         for shape, dtype, size in zip(self.shapes, self.dtypes, self._sizes(), strict=True):
             part, begin = vector[begin : begin + size], begin + size
@@ -126,7 +133,7 @@ def examples(model: SequenceModel, made: Program, count: int, seed: int = 0) -> 
         sizes = {"b": int(rng.integers(1, 5)), "t": int(rng.integers(1, 40))}
         given = {}
         for name, shape in made.inputs.items():
-            # A patch is the only factor of a letter that there is.
+            # The only factor of a letter is a patch.
             known = tuple(n if isinstance(n, int) else sizes[n[-1]] * int(n.rpartition("*")[0] or 1) for n in shape)
             if name == "begin":
                 given[name] = np.ones(known, bool)
@@ -141,12 +148,14 @@ def examples(model: SequenceModel, made: Program, count: int, seed: int = 0) -> 
 def largest_difference(
     model: SequenceModel, made: Program, run: Callable[..., Any], *, count: int, steps: int = 12
 ) -> float:
-    """How far a program's outputs are from the model's at most, relative to the largest of each.
+    """The largest difference between the outputs of a program and a model, relative to the largest output.
 
     **Arguments:**
 
-    - `run`: the exported program: arrays in the order of `made.inputs` to its outputs.
-    - `count`: random inputs. Each of a step is a stream of `steps` samples, compared with a call for all of them.
+    - `model`, `made`: the model and its program.
+    - `run`: the exported program, called with arrays in the order of `made.inputs`.
+    - `count`: number of random inputs.
+    - `steps`: samples of a stream, for a step; its last output is compared with that of the model for all samples.
     """
     worst = 0.0
     call = jax.jit(lambda inputs, dt: model(inputs, dt=dt, solver=Sequential(), throw=False)[0])
@@ -168,6 +177,15 @@ def largest_difference(
         want = np.asarray(call(samples, dt))
         worst = max(worst, _apart(np.stack(outputs) if want.ndim == 3 else outputs[-1], want))
     return worst
+
+
+def write_checked(path: str | os.PathLike[str], raw: bytes, what: What, error: float) -> float:
+    """Write an exported program, unless its outputs differ from the model's; returns the difference."""
+    if not error <= TOLERANCE:
+        raise ExportError(f"The exported {what} differs from the model by {error:.2g}; nothing was written.")
+    with atomic(path) as file:
+        file.write(raw)
+    return error
 
 
 def _apart(got: np.ndarray, want: np.ndarray) -> float:

@@ -1,7 +1,7 @@
-"""Complex numbers as pairs of real ones, for formats that have none.
+"""Complex arithmetic in real numbers, for formats without complex ones.
 
-A function is traced, and its operations are done again on pairs of real and imaginary parts. A part that is known to be zero
-is not computed with.
+A function is traced, and its operations are evaluated on pairs of real and imaginary parts. A part that is known to be zero is
+left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from jax.extend import core
 
 
 class Pair(NamedTuple):
-    """A complex array as two of JAX or numpy; an imaginary part of `None` is zero."""
+    """Real and imaginary part of a complex array; an imaginary part of `None` is zero."""
 
     re: Any
     im: Any
 
 
 def without_complex(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of real arrays that computes the same in real arithmetic, to rounding. What it gives must be real too."""
+    """The same function of real arrays in real arithmetic, up to rounding. Its outputs must be real too."""
 
     def run(*arguments):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
@@ -47,7 +47,7 @@ def _has_complex(jaxpr: Any) -> bool:
 
 
 def _concerns(equation: Any) -> bool:
-    """Whether there is a complex number in an operation, or inside of it."""
+    """Test for complex numbers in an operation or in a function that it calls."""
     if any(map(_is_complex, (*equation.invars, *equation.outvars))):
         return True
     return any(_has_complex(getattr(inner, "jaxpr", inner)) for inner in _inside(equation.params))
@@ -59,7 +59,7 @@ def _inside(params: dict[str, Any]) -> list[Any]:
 
 
 def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """What a jaxpr gives, with a pair for each complex number."""
+    """Evaluate a jaxpr with a pair for each complex number."""
     known: dict[Any, Any] = {}
 
     def read(atom: Any) -> Any:
@@ -89,14 +89,14 @@ def _pair(value: Any) -> Pair:
 
 
 def _translate(equation: Any, inputs: list[Any]) -> list[Any]:
-    # Some translators put operations of their own, such as jax.numpy.tanh, in the place of those of JAX.
+    # jax2onnx replaces some primitives by its own, with names such as jax.numpy.tanh.
     name, params = equation.primitive.name.rpartition(".")[2], equation.params
     if name == "scan":
         return _scan(params, inputs)
     if name == "cond":
         return _cond(params, inputs)
     if name == "while":
-        raise NotImplementedError("a loop whose length is not known holds complex numbers")
+        raise NotImplementedError("complex numbers in a loop of unknown length")
     if inner := _inside(params):  # jit, custom_jvp and their like
         closed = inner[0]
         return _evaluate(getattr(closed, "jaxpr", closed), getattr(closed, "consts", ()), inputs)
@@ -115,7 +115,7 @@ def _translate(equation: Any, inputs: list[Any]) -> list[Any]:
 
 
 def _whole(value: Any) -> Any:
-    """A pair with both parts, as loops and choices need it."""
+    """A pair with both parts, as loops and conditionals need it."""
     return Pair(value.re, jnp.zeros_like(value.re)) if isinstance(value, Pair) and value.im is None else value
 
 
@@ -181,7 +181,7 @@ def _exponential_less_one(z: Pair) -> Pair:
 
 
 def _logistic(z: Pair) -> Pair:
-    """1 / (1 + exp(−z)), which neither overflows nor cancels near its poles."""
+    """1 / (1 + exp(−z)), without overflow, and accurate near its poles."""
     if z.im is None:
         return Pair(jax.nn.sigmoid(z.re), None)
     t, cos, sin = jnp.exp(-jnp.abs(z.re)), jnp.cos(z.im / 2), jnp.sin(z.im / 2)
@@ -255,4 +255,4 @@ _OF_EACH_PART = (
     "gather", "optimization_barrier", "reduce_sum", "reshape", "rev", "select_n", "slice", "squeeze", "stop_gradient",
     "transpose",
 )  # fmt: skip
-"""Linear operations that move numbers about, or add them up, without looking at them."""
+"""Linear operations, which apply to the real and the imaginary part separately."""

@@ -13,9 +13,8 @@ from ...cells import Cell
 from ...engine import Solution, Solver, solve
 from ...engine.sharded import over_devices
 from ...engine.system import CHUNK_ELEMENTS, chunk_length, scan_chunks
-from ...engine.verdict import guard
 from ...errors import InvalidValue
-from ..context import Context, shards_of
+from ..context import Context
 
 
 class Outcome(NamedTuple):
@@ -76,10 +75,8 @@ class Recurrent(TimeLayer):
         if not self.cell.expands:
             solution = _solve(self.cell, inputs, state, context)
             return Outcome(self.cell.read(solution.states, inputs), solution.final, solution)
-        shards = shards_of(context.solver)
-        if shards.time * shards.batch > 1:
-            return _over_devices(self.cell, inputs, state, context, shards.local)
-        return _in_pieces(self.cell, inputs, state, context.replace(solver=shards.local))
+        run = _in_pieces if context.solver.devices is None else _over_devices
+        return run(self.cell, inputs, state, context)
 
 
 class Worst(NamedTuple):
@@ -126,22 +123,22 @@ def _solve(cell, inputs, state, context: Context) -> Solution:
     )
 
 
-def _over_devices(cell, inputs, state, context: Context, local: Solver) -> Outcome:
+def _over_devices(cell, inputs, state, context: Context) -> Outcome:
     """`_in_pieces` on each of many devices, for its part of time."""
+    solver: Any = context.solver
 
     def run(cell, inputs, state, dt, mask):
-        found = _in_pieces(cell, inputs, state, Context(dt, mask, None, local, False))
+        found = _in_pieces(cell, inputs, state, Context(dt, mask, None, solver.local, False))
         assert found.solution is not None
         return found.outputs, found.state, found.solution.status
 
     batch, dt, mask = inputs.shape[1:-1], context.dt, context.mask
-    solver: Any = context.solver
     flat = lambda a: a.reshape(a.shape[0], -1, *a.shape[1 + len(batch) :])
     dt = dt if dt is None or jnp.ndim(dt) == 0 else flat(dt)
     mask = None if mask is None else flat(mask)
     first = first_state(cell, state, batch)
     found = over_devices(run, cell, flat(inputs), first.reshape(-1, first.shape[-1]), dt, mask, solver)
-    outputs = guard(found[0], found[2], str(solver)) if context.throw else found[0]
+    outputs = solver.withhold(found[0], found[2]) if context.throw else found[0]
     outputs = outputs.reshape(-1, *batch, outputs.shape[-1])
     last, *verdict = (a.reshape(*batch, *a.shape[1:]) for a in found[1:])
     return Outcome(outputs, last, Worst(*verdict).solution(last, solver))
