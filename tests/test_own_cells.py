@@ -118,7 +118,7 @@ def test_a_file_holds_the_name_alone(tmp_path):
     model = SequenceModel(ModelConfig(**SMALL, cell="mine"), jax.random.key(0))
     path = tmp_path / "model.lrcssm"
     save(path, model)
-    for a, b in zip(jax.tree.leaves(load(path)), jax.tree.leaves(model), strict=True):
+    for a, b in zip(jax.tree.leaves(load(path).model), jax.tree.leaves(model), strict=True):
         np.testing.assert_array_equal(a, b)
     cells.REGISTERED.clear()
     with pytest.raises(FileError, match="import the module that registers it") as error:

@@ -178,7 +178,7 @@ def test_mistakes_change_nothing(classifier):
         (lambda: many.push(np.ones((1, 3)), which=[0.5]), "whole numbers"),
         (lambda: many.push(np.ones((3, 2))), r"expected \(3, 3\)"),
         (lambda: classifier.stream(0), "at least 1"),
-        (lambda: make(task="regress").stream().probabilities, "are not classes"),
+        (lambda: make(task="regress").stream().probabilities, "not classes; read outputs instead"),
         (lambda: classifier.step(jnp.ones(2)), r"expected \(\.\.\., 3\)"),
     ]:
         with pytest.raises(ValueError, match=text):
