@@ -19,10 +19,13 @@ from .engine import (
 from .lazy import lazily
 
 if TYPE_CHECKING:
-    from . import data as data, models as models, stability as stability
+    from . import data as data, features as features, models as models, stability as stability
     from .checks import check_agreement as check_agreement, check_structure as check_structure
     from .compilation import remember_compilations as remember_compilations
     from .estimators import (
+        LrcFeatures as LrcFeatures,
+        LrcRidgeClassifier as LrcRidgeClassifier,
+        LrcRidgeRegressor as LrcRidgeRegressor,
         LrcSSMClassifier as LrcSSMClassifier,
         LrcSSMForecaster as LrcSSMForecaster,
         LrcSSMRegressor as LrcSSMRegressor,
@@ -34,9 +37,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor", "ModelConfig",
+    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcFeatures", "LrcRidgeClassifier", "LrcRidgeRegressor", "LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor", "ModelConfig",
     "SequenceModel", "Sequential", "Sharded", "Solution", "SolveError", "Status", "cells", "check_agreement",
-    "check_structure", "data", "keep_memory", "linear_recurrence", "load", "models", "remember_compilations", "save", "solve",
+    "check_structure", "data", "features", "keep_memory", "linear_recurrence", "load", "models", "remember_compilations", "save", "solve",
     "stability",
 ]  # fmt: skip
 
@@ -44,9 +47,10 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "data": None, "models": None, "stability": None,
+        "data": None, "features": None, "models": None, "stability": None,
         "check_agreement": "checks", "check_structure": "checks",
         "remember_compilations": "compilation",
+        "LrcFeatures": "estimators", "LrcRidgeClassifier": "estimators", "LrcRidgeRegressor": "estimators",
         "LrcSSMClassifier": "estimators", "LrcSSMForecaster": "estimators", "LrcSSMRegressor": "estimators",
         "FileError": "files", "load": "files", "save": "files",
         "keep_memory": "memory",

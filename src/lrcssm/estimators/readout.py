@@ -1,0 +1,145 @@
+"""Linear read-out by ridge regression, its penalty chosen by leave-one-out.
+
+With standardised features Z (n cases, d features), centred targets Y and penalty α, everything follows from the Gram matrix
+K = Z Zᵀ = Q diag(κ) Qᵀ, which is small where there are more features than cases:
+
+    C = (K + α)⁻¹ Y                        weights Zᵀ C
+    e = C / (diag (K + α)⁻¹ − 1/(n α))     error of each case in the fit without it, exactly; 1/(n α) is the intercept's
+
+Above `EXACT` cases the penalty is chosen on a random part of them, and the weights come from one Cholesky factorisation of
+the smaller of K + α (n × n) and Zᵀ Z + α (d × d).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+PENALTIES = np.logspace(-3, 8, 34)
+EXACT = 4096
+_PART = 2048
+_ROWS = 1024  # cases whose features are standardised at a time
+
+
+class Readout(NamedTuple):
+    """A fitted linear map of features.
+
+    **Attributes:**
+
+    - `mean`, `scale`: of the features in training; the scale of a constant feature is infinite.
+    - `weights`, `intercept`: of standardised features, `(features, outputs)` and `(outputs,)`.
+    - `penalty`: the chosen one.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    weights: np.ndarray
+    intercept: np.ndarray
+    penalty: float
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """The outputs, `(cases, outputs)`, float64. Each case is computed alone, so that none depends on the others."""
+        out = np.empty((len(features), len(self.intercept)))
+        for i, row in enumerate(features):
+            out[i] = ((row - self.mean) / self.scale) @ self.weights
+        return out + self.intercept
+
+
+class HeldOut(NamedTuple):
+    """Predictions of cases by fits without them: `(cases, outputs)`, and which cases they are."""
+
+    predictions: np.ndarray
+    cases: np.ndarray
+
+
+def fit_readout(
+    features: np.ndarray, targets: np.ndarray, *, penalties: np.ndarray = PENALTIES, rng: np.random.Generator
+) -> tuple[Readout, HeldOut]:
+    """Fits a read-out.
+
+    **Arguments:**
+
+    - `features`: `(cases, features)`.
+    - `targets`: `(cases, outputs)`.
+    - `penalties`: to choose from, by the mean squared error of leave-one-out.
+    - `rng`: chooses the part of many cases.
+
+    **Returns:**
+
+    The read-out, and the leave-one-out predictions.
+    """
+    mean, scale = moments(features)
+    cases = np.arange(len(features))
+    if len(cases) > EXACT:
+        cases = np.sort(rng.permutation(cases)[:_PART])
+    z = ((features[cases] - mean) / scale).astype(np.float32)
+    dual, penalty, predictions = leave_one_out(z, targets[cases], penalties)
+    centre = targets.mean(0)
+    if len(cases) == len(features):
+        shift, weights = z.mean(0, dtype=np.float64), z.T.astype(np.float64) @ dual
+    else:
+        shift, weights = np.zeros(features.shape[1]), _solve(features, mean, scale, targets - centre, penalty)
+    return Readout(mean, scale, weights, centre - shift @ weights, penalty), HeldOut(predictions, cases)
+
+
+def leave_one_out(z: np.ndarray, targets: np.ndarray, penalties: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """The dual coefficients C at the penalty with the least leave-one-out error, that penalty, and the predictions."""
+    count = len(z)
+    centre = targets.mean(0)
+    gram = centred_gram(z)
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, 0.0)
+    projected = vectors.T @ (targets - centre)
+    best = (np.inf, np.zeros_like(projected), float(penalties[-1]), targets * 0 + centre)
+    for penalty in penalties:
+        inverse = 1 / (values + penalty)
+        dual = vectors @ (inverse[:, None] * projected)
+        diagonal = (vectors**2) @ inverse - 1 / (count * penalty)
+        errors = dual / np.maximum(diagonal, 1e-12 / penalty)[:, None]
+        loss = float(np.mean(errors**2))
+        if loss < best[0]:
+            best = (loss, dual, float(penalty), targets - errors)
+    return best[1:]
+
+
+def centred_gram(z: np.ndarray) -> np.ndarray:
+    """Z Zᵀ in float64, of columns with mean 0."""
+    gram = (z @ z.T).astype(np.float64)
+    rows = gram.mean(0)
+    return gram - rows - rows[:, None] + rows.mean()
+
+
+def moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and scale of each column; the scale of a constant one is infinite, so that it counts for nothing."""
+    mean = features.mean(0, dtype=np.float64)
+    square = np.zeros_like(mean)
+    for start in range(0, len(features), _ROWS):
+        square += ((features[start : start + _ROWS] - mean) ** 2).sum(0)
+    scale = np.sqrt(square / len(features))
+    return mean, np.where(scale > 1e-6 * (1 + np.abs(mean)), scale, np.inf)
+
+
+def _solve(
+    features: np.ndarray, mean: np.ndarray, scale: np.ndarray, targets: np.ndarray, penalty: float
+) -> np.ndarray:
+    """The weights for one penalty, in float32: by the cases or by the features, whichever are fewer."""
+    count, width = features.shape
+    parts = [slice(start, start + _ROWS) for start in range(0, count, _ROWS)]
+    standard = lambda part: ((features[part] - mean) / scale).astype(np.float32)
+    y = targets.astype(np.float32)
+    if count <= width:
+        gram = np.empty((count, count), np.float32)
+        for i, rows in enumerate(parts):
+            left = standard(rows)
+            for columns in parts[: i + 1]:
+                gram[rows, columns] = left @ standard(columns).T
+        np.fill_diagonal(gram, gram.diagonal() + penalty)
+        dual = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), y)
+        return np.sum([standard(part).T.astype(np.float64) @ dual[part] for part in parts], 0)
+    gram, right = np.zeros((width, width), np.float32), np.zeros((width, y.shape[1]), np.float32)
+    for part in parts:
+        z = standard(part)
+        gram += z.T @ z
+        right += z.T @ y[part]
+    np.fill_diagonal(gram, gram.diagonal() + penalty)
+    return cho_solve(cho_factor(gram, lower=True, overwrite_a=True), right).astype(np.float64)

@@ -1,0 +1,95 @@
+"""Views of a series: what the units see of it.
+
+    levels              each channel, centred and scaled by its mean and scale over the training cases
+    differences         from step to step, scaled by their scale over the training cases
+    case-levels         each channel, centred and scaled by its mean and scale over the case itself
+    case-differences    from step to step of the case levels, scaled by their scale over the training cases
+
+Where the series are already standardised case by case, the views by case repeat the others and are left out.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..data import Cases
+
+VIEWS = ("levels", "differences", "case-levels", "case-differences")
+_TINY = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Views:
+    """Views with the scales of the training cases.
+
+    **Attributes:**
+
+    - `names`: some of `VIEWS`.
+    - `mean`, `scale`: of each channel over the training cases.
+    - `difference_scale`, `case_difference_scale`: of the differences of the levels and of the case levels.
+    """
+
+    names: tuple[str, ...]
+    mean: np.ndarray
+    scale: np.ndarray
+    difference_scale: np.ndarray
+    case_difference_scale: np.ndarray
+
+    @classmethod
+    def of(cls, cases: Cases, names: Sequence[str] | None = None) -> "Views":
+        """Views with the scales of these cases.
+
+        **Arguments:**
+
+        - `cases`: the training cases.
+        - `names`: some of `VIEWS`; if not given, all that tell something new.
+        """
+        if names is not None and (not len(names) or any(name not in VIEWS for name in names)):
+            raise ValueError(f"views is {names!r}; give one or more of {', '.join(VIEWS)}.")
+        kept = [_observed(cases, i) for i in range(len(cases))]
+        mean, scale = _moments(kept)
+        levels = [(one - mean) / scale for one in kept]
+        standard = [_by_case(one, one) for one in levels]
+        differences, case_differences = ([_differences(one) for one in part] for part in (levels, standard))
+        if names is None:
+            centres = np.array([one.mean(0) for one in levels])
+            scales = np.array([one.std(0) for one in levels])
+            varied = scales > _TINY
+            repeats = np.abs(centres).max() < 0.05 and np.abs(scales[varied] - 1).max(initial=0) < 0.1
+            names = VIEWS[:2] if repeats else VIEWS
+        return cls(tuple(names), mean, scale, _moments(differences)[1], _moments(case_differences)[1])
+
+    def __call__(self, cases: Cases, i: int) -> np.ndarray:
+        """All views of case `i`, `(time, views, channels)`."""
+        levels = (cases.series[i].astype(np.float64) - self.mean) / self.scale
+        observed = levels if cases.valid is None else levels[cases.valid[i]]
+        parts = []
+        for name in self.names:
+            part = _by_case(levels, observed) if name.startswith("case") else levels
+            if name == "differences":
+                part = _differences(part) / self.difference_scale
+            elif name == "case-differences":
+                part = _differences(part) / self.case_difference_scale
+            parts.append(part)
+        return np.stack(parts, 1).astype(np.float32)
+
+
+def _observed(cases: Cases, i: int) -> np.ndarray:
+    one = cases.series[i].astype(np.float64)
+    return one if cases.valid is None else one[cases.valid[i]]
+
+
+def _by_case(levels: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    scale = observed.std(0)
+    return (levels - observed.mean(0)) / np.where(scale > _TINY, scale, 1.0)
+
+
+def _differences(one: np.ndarray) -> np.ndarray:
+    return np.diff(one, axis=0, prepend=one[:1])
+
+
+def _moments(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    whole = np.concatenate(parts)
+    mean, scale = whole.mean(0), whole.std(0)
+    return mean, np.where(scale > _TINY * (1 + np.abs(mean)), scale, 1.0)
