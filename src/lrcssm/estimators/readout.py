@@ -1,7 +1,9 @@
 """Linear read-out by ridge regression, its penalty chosen by leave-one-out.
 
-With standardised features Z (n cases, d features), centred targets Y and penalty α, everything follows from the Gram matrix
-K = Z Zᵀ = Q diag(κ) Qᵀ, which is small where there are more features than cases:
+Features are standardised, then compressed by z ← sign(z) √|z|, so that the few cases with extreme values of a feature do not
+decide its weight (Perronnin et al., 2010, do so for Fisher vectors). With these features Z (n cases, d features), centred
+targets Y and penalty α, everything follows from the Gram matrix K = Z Zᵀ = Q diag(κ) Qᵀ of centred columns, which is small
+where there are more features than cases:
 
     C = (K + α)⁻¹ Y                        weights Zᵀ C
     e = C / (diag (K + α)⁻¹ − 1/(n α))     error of each case in the fit without it, exactly; 1/(n α) is the intercept's
@@ -27,7 +29,7 @@ class Readout(NamedTuple):
     **Attributes:**
 
     - `mean`, `scale`: of the features in training; the scale of a constant feature is infinite.
-    - `weights`, `intercept`: of standardised features, `(features, outputs)` and `(outputs,)`.
+    - `weights`, `intercept`: of the compressed features, `(features, outputs)` and `(outputs,)`.
     - `penalty`: the chosen one.
     """
 
@@ -41,7 +43,7 @@ class Readout(NamedTuple):
         """The outputs, `(cases, outputs)`, float64. Each case is computed alone, so that none depends on the others."""
         out = np.empty((len(features), len(self.intercept)))
         for i, row in enumerate(features):
-            out[i] = ((row - self.mean) / self.scale) @ self.weights
+            out[i] = compressed(row, self.mean, self.scale) @ self.weights
         return out + self.intercept
 
 
@@ -72,14 +74,13 @@ def fit_readout(
     cases = np.arange(len(features))
     if len(cases) > EXACT:
         cases = np.sort(rng.permutation(cases)[:_PART])
-    z = ((features[cases] - mean) / scale).astype(np.float32)
+    z = compressed(features[cases], mean, scale)
     dual, penalty, predictions = leave_one_out(z, targets[cases], penalties)
-    centre = targets.mean(0)
     if len(cases) == len(features):
-        shift, weights = z.mean(0, dtype=np.float64), z.T.astype(np.float64) @ dual
+        shift, weights = z.mean(0, dtype=np.float64), _product(z, dual)
     else:
-        shift, weights = np.zeros(features.shape[1]), _solve(features, mean, scale, targets - centre, penalty)
-    return Readout(mean, scale, weights, centre - shift @ weights, penalty), HeldOut(predictions, cases)
+        shift, weights = _solve(features, mean, scale, targets, penalty)
+    return Readout(mean, scale, weights, targets.mean(0) - shift @ weights, penalty), HeldOut(predictions, cases)
 
 
 def leave_one_out(z: np.ndarray, targets: np.ndarray, penalties: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
@@ -119,27 +120,47 @@ def moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mean, np.where(scale > 1e-6 * (1 + np.abs(mean)), scale, np.inf)
 
 
+def compressed(features: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Standardised features z as sign(z) √|z|, in float32."""
+    z = ((features - mean) / scale).astype(np.float32)
+    return np.copysign(np.sqrt(np.abs(z)), z)
+
+
+def _product(z: np.ndarray, dual: np.ndarray) -> np.ndarray:
+    """Zᵀ C of centred columns; C sums to 0 over the cases, so that the columns' means do not matter."""
+    return z.T.astype(np.float64) @ dual
+
+
 def _solve(
     features: np.ndarray, mean: np.ndarray, scale: np.ndarray, targets: np.ndarray, penalty: float
-) -> np.ndarray:
-    """The weights for one penalty, in float32: by the cases or by the features, whichever are fewer."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the compressed features, and the weights for one penalty: by the cases or by the features, whichever are
+    fewer. Sums are in float32."""
     count, width = features.shape
     parts = [slice(start, start + _ROWS) for start in range(0, count, _ROWS)]
-    standard = lambda part: ((features[part] - mean) / scale).astype(np.float32)
-    y = targets.astype(np.float32)
+    shift = np.sum([compressed(features[part], mean, scale).sum(0, dtype=np.float64) for part in parts], 0) / count
+    centred = lambda part: compressed(features[part], mean, scale) - shift.astype(np.float32)
+    y = (targets - targets.mean(0)).astype(np.float32)
     if count <= width:
         gram = np.empty((count, count), np.float32)
         for i, rows in enumerate(parts):
-            left = standard(rows)
+            left = centred(rows)
             for columns in parts[: i + 1]:
-                gram[rows, columns] = left @ standard(columns).T
-        np.fill_diagonal(gram, gram.diagonal() + penalty)
+                gram[rows, columns] = left @ centred(columns).T
+        _penalise(gram, penalty)
         dual = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), y)
-        return np.sum([standard(part).T.astype(np.float64) @ dual[part] for part in parts], 0)
+        return shift, np.sum([_product(centred(part), dual[part]) for part in parts], 0)
     gram, right = np.zeros((width, width), np.float32), np.zeros((width, y.shape[1]), np.float32)
     for part in parts:
-        z = standard(part)
+        z = centred(part)
         gram += z.T @ z
         right += z.T @ y[part]
-    np.fill_diagonal(gram, gram.diagonal() + penalty)
-    return cho_solve(cho_factor(gram, lower=True, overwrite_a=True), right).astype(np.float64)
+    _penalise(gram, penalty)
+    weights = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), right)
+    return shift, weights.astype(np.float64)
+
+
+def _penalise(gram: np.ndarray, penalty: float) -> None:
+    """Adds the penalty to the diagonal, and at least as much as keeps the matrix positive in float32."""
+    diagonal = gram.diagonal()
+    np.fill_diagonal(gram, diagonal + max(penalty, 1e-5 * float(diagonal.max())))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, no_type_check
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -26,6 +26,7 @@ class FeatureEstimator(BaseEstimator):
     n_features_in_: int
     n_channels_: int
 
+    @no_type_check  # parameters are checked in `fit`, not even their types before
     def __init__(
         self,
         *,
@@ -54,7 +55,7 @@ class FeatureEstimator(BaseEstimator):
         write_estimator(path, self)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: str | os.PathLike[str]) -> Any:
         """Reads an estimator that `save` wrote; its predictions are the same to the last bit.
 
         **Arguments:**

@@ -1,6 +1,6 @@
 """A map from series to features: views, units and the reference of their states, drawn and calibrated on training cases."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -8,16 +8,14 @@ import numpy as np
 
 from ..data import Cases
 from . import sweep
+from .signals import Signals, batches
 from .statistics import STATISTICS, THRESHOLDS, Reference
-from .sweep import Signals
 from .units import TAPS, Design, Units, cell_arrays, cell_of, draw, scaled
 from .views import Views
 
 GROUPS = 64
 _CALIBRATION_CASES = 64
 _SLOTS = 16  # steps of each calibration case whose states are looked at
-_SHORTEST, _FACTOR, _LONGEST = 64, 4, 4096  # buffers: a few lengths, then multiples of the longest
-_BUFFER = 2**25  # numbers in the signals of a batch
 _VIEW_ARRAYS = ("mean", "scale", "difference_scale", "case_difference_scale")
 
 
@@ -75,7 +73,7 @@ class FeatureMap(NamedTuple):
         design = design_of(n_features)
         units, _ = draw(rng, design, len(chosen.names), cases.channels, length, max_time or max(length / 2, 1.0))
         sample = cases.take(np.sort(rng.permutation(len(cases))[:_CALIBRATION_CASES]))
-        signals = list(cls(chosen, units, None, batch)._batches(sample))  # pyright: ignore[reportArgumentType]
+        signals = list(batches(sample, chosen, units, batch))
         units = scaled(units, np.concatenate([_some_taps(rng, part, units) for part, _ in signals]))
         states = np.concatenate([_some_states(rng, part, units) for part, _ in signals])
         return cls(chosen, units, _reference(rng, states), batch)
@@ -93,7 +91,7 @@ class FeatureMap(NamedTuple):
     def __call__(self, cases: Cases) -> np.ndarray:
         """The features of each case, `(cases, features)`, float32."""
         found = np.empty((len(cases), self.n_features), np.float32)
-        for signals, which in self._batches(cases):
+        for signals, which in batches(cases, self.views, self.units, self.batch):
             pooled = np.asarray(sweep.pooled(self.units, self.reference, signals))
             found[which] = pooled[: len(which)].reshape(len(which), -1)
         return found
@@ -114,30 +112,6 @@ class FeatureMap(NamedTuple):
         cell = cell_of({name[5:]: array for name, array in arrays.items() if name.startswith("cell.")})
         return cls(views, Units(cell, jnp.asarray(arrays["dilations"]), arrays["mixes"]), reference, config["batch"])
 
-    def _batches(self, cases: Cases) -> Iterator[tuple[Signals, np.ndarray]]:
-        """Signals of all cases, those of similar length together, and which cases they are."""
-        lengths = np.array([len(one) for one in cases.series])
-        order = np.argsort(lengths, kind="stable")
-        size = max(1, min(self.batch, _BUFFER // (buffer_length(int(lengths.max())) * len(self.units.dilations))))
-        for start in range(0, len(order), size):
-            which = order[start : start + size]
-            yield self._signals(cases, which, size), which
-
-    def _signals(self, cases: Cases, which: np.ndarray, size: int) -> Signals:
-        steps = max(len(cases.series[i]) for i in which)
-        length = buffer_length(steps)
-        mixes = self.units.mixes.reshape(-1, len(self.units.dilations)).astype(np.float32)
-        values = np.zeros((length, mixes.shape[1], size), np.float32)
-        dt = np.zeros((length, size), np.float32)
-        for column, i in enumerate(which):
-            seen = self.views(cases, i)
-            here = slice(0, len(seen))
-            values[here, :, column] = seen.reshape(len(seen), -1) @ mixes
-            dt[here, column] = 1.0 if cases.dt is None else cases.dt[i]
-            if cases.valid is not None:
-                dt[here, column] *= cases.valid[i]
-        return Signals(jnp.asarray(values), jnp.asarray(dt), jnp.asarray(steps))
-
 
 def design_of(n_features: int) -> Design:
     """Groups and units for about so many features."""
@@ -146,14 +120,6 @@ def design_of(n_features: int) -> Design:
     units = n_features // len(STATISTICS)
     groups = min(GROUPS, units)
     return Design(groups, max(1, round(units / groups)))
-
-
-def buffer_length(steps: int) -> int:
-    """A length to pad to, of which there are few: each is compiled for."""
-    length = _SHORTEST
-    while length < min(steps, _LONGEST):
-        length *= _FACTOR
-    return length if steps <= _LONGEST else -(-steps // _LONGEST) * _LONGEST
 
 
 def _observed(signals: Signals) -> np.ndarray:
@@ -187,7 +153,9 @@ def _reference(rng: np.random.Generator, states: np.ndarray) -> Reference:
     mean, scale = states.mean(0), states.std(0)
     ordered = np.sort(states, 0)
     where = (np.arange(THRESHOLDS)[:, None, None] + rng.uniform(size=(THRESHOLDS, *mean.shape))) / THRESHOLDS
-    where = 0.05 + 0.9 * where
-    thresholds = np.take_along_axis(ordered, (where * (len(ordered) - 1)).astype(int), 0)
+    # Between two states, so that rounding does not move a training state across.
+    below = ((0.05 + 0.9 * where) * (len(ordered) - 1)).astype(int)
+    above = np.minimum(below + 1, len(ordered) - 1)
+    thresholds = (np.take_along_axis(ordered, below, 0) + np.take_along_axis(ordered, above, 0)) / 2
     scale = np.where(scale > 1e-4, scale, 1e-4)
     return Reference(*(jnp.asarray(part[..., None, :], jnp.float32) for part in (mean, scale, thresholds)))

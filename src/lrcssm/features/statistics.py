@@ -40,11 +40,11 @@ class Running(NamedTuple):
     rises: Float[Array, "group batch unit"]
 
 
-def start(groups: int, batch: int, units: int) -> Running:
-    """Statistics of no step."""
-    zero = jnp.zeros((groups, batch, units))
-    above = jnp.zeros((THRESHOLDS, groups, batch, units))
-    return Running(jnp.zeros((batch, 1)), above, zero, zero, zero - jnp.inf, zero + jnp.inf, zero)
+def start(state: Float[Array, "group batch unit"]) -> Running:
+    """Statistics of no step, for states of this shape."""
+    zero = jnp.zeros_like(state)
+    above = jnp.zeros((THRESHOLDS, *state.shape), state.dtype)
+    return Running(jnp.zeros((state.shape[1], 1), state.dtype), above, zero, zero, zero - jnp.inf, zero + jnp.inf, zero)
 
 
 def update(

@@ -1,38 +1,22 @@
 """One pass over the steps of a batch of series, pooled as it goes: a step is one step of the cells and one update of the
 running statistics. The number of steps is not part of the compiled program, so that few programs serve all lengths."""
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from . import statistics
+from .signals import Signals
 from .statistics import Reference
 from .units import SPEED, TAPS, Units
-
-
-class Signals(NamedTuple):
-    """A batch of series as the groups see them.
-
-    **Attributes:**
-
-    - `values`: the signal of each group, `(time, group, batch)`.
-    - `dt`: the time to each step from the one before, `(time, batch)`; 0 for steps that are skipped and for padding.
-    - `steps`: how many steps there are; what follows is padding.
-    """
-
-    values: Float[Array, "time group batch"]
-    dt: Float[Array, "time batch"]
-    steps: Int[Array, ""]
 
 
 def taps(
     values: Float[Array, "time group batch"], dilations: Int[Array, " group"], step: Int[Array, ""] | int
 ) -> Float[Array, "group batch tap"]:
     """The last values of each group's signal."""
-    ago = dilations[:, None] * jnp.arange(TAPS)
+    ago = dilations[:, None] * jnp.arange(TAPS, dtype=dilations.dtype)
     when = jnp.maximum(step - ago, 0)
     found = values[when, jnp.arange(len(dilations))[:, None]]  # (group, tap, batch)
     return jnp.swapaxes(found, 1, 2)
@@ -49,11 +33,17 @@ def advance(
     return eqx.filter_vmap(one)(units.cell, state, inputs)
 
 
+def resting(units: Units, values: Float[Array, "time group batch"]) -> Float[Array, "group batch unit"]:
+    """The state before the first step."""
+    groups, size = units.cell.v.shape
+    return jnp.zeros((groups, values.shape[2], size), values.dtype)
+
+
 @eqx.filter_jit
 def pooled(units: Units, reference: Reference, signals: Signals) -> Float[Array, "batch statistic group unit"]:
     """The statistics of each case."""
     values, dt = signals.values, signals.dt
-    shape = (values.shape[1], values.shape[2], units.cell.v.shape[-1])
+    rest = resting(units, values)
 
     def body(t, carry):
         state, running = carry
@@ -61,7 +51,7 @@ def pooled(units: Units, reference: Reference, signals: Signals) -> Float[Array,
         new = advance(units, state, taps(values, units.dilations, t), gap)
         return new, statistics.update(running, state, new, (gap > 0).astype(state.dtype), reference)
 
-    state, running = lax.fori_loop(0, signals.steps, body, (jnp.zeros(shape), statistics.start(*shape)))
+    state, running = lax.fori_loop(jnp.zeros_like(signals.steps), signals.steps, body, (rest, statistics.start(rest)))
     return statistics.finish(running, state, reference)
 
 
@@ -71,12 +61,12 @@ def recorded(
 ) -> Float[Array, "slot group batch unit"]:
     """The states at chosen steps: that of step t is written to slot `slots[t]`, and slot `count - 1` is for the rest."""
     values, dt = signals.values, signals.dt
-    shape = (values.shape[1], values.shape[2], units.cell.v.shape[-1])
+    rest = resting(units, values)
 
     def body(t, carry):
         state, record = carry
         new = advance(units, state, taps(values, units.dilations, t), dt[t][:, None])
         return new, lax.dynamic_update_index_in_dim(record, new, slots[t], 0)
 
-    start = jnp.zeros(shape), jnp.zeros((count, *shape))
-    return lax.fori_loop(0, signals.steps, body, start)[1]
+    record = jnp.zeros((count, *rest.shape), rest.dtype)
+    return lax.fori_loop(jnp.zeros_like(signals.steps), signals.steps, body, (rest, record))[1]
