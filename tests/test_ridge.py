@@ -53,23 +53,36 @@ def test_leave_one_out_equals_refits(width):
 
 
 @pytest.mark.parametrize("width", [8, 60])
-@pytest.mark.parametrize("exact", [100, 10])
-def test_readout_equals_the_normal_equations(width, exact, monkeypatch):
-    monkeypatch.setattr(readout, "EXACT", exact)
+@pytest.mark.parametrize("many", [False, "array", "function"])
+def test_readout_equals_the_normal_equations(width, many, monkeypatch):
+    monkeypatch.setattr(readout, "EXACT", 10 if many else 100)
     monkeypatch.setattr(readout, "_PART", 20)
     monkeypatch.setattr(readout, "_ROWS", 7)
     rng = np.random.default_rng(0)
     features = rng.standard_normal((30, width)).astype(np.float32) * 3 + 1
     features[:, 0] = 2.0
-    y = rng.standard_normal((30, 2))
-    fitted, held_out = fit_readout(features, y, penalties=np.array([3.0]), rng=rng)
-    assert len(held_out.cases) == len(held_out.predictions) == (30 if exact == 100 else 20)
-    z = (features - features.mean(0)) / np.where(np.arange(width) == 0, np.inf, features.std(0))
+    y = rng.standard_normal((30, 2)) + 4
+    given = features.__getitem__ if many == "function" else features
+    fitted, held_out = fit_readout(given, y, penalties=np.array([3.0]), rng=rng)
+    part = held_out.cases
+    assert len(part) == len(held_out.predictions) == (20 if many else 30)
+    z = (features - features[part].mean(0)) / np.where(np.arange(width) == 0, np.inf, features[part].std(0))
     z = np.sign(z) * np.sqrt(np.abs(z))
     np.testing.assert_allclose(compressed(features, fitted.mean, fitted.scale), z, atol=1e-5)
     weights, intercept = solved(z.astype(np.float64), y, 3.0)
     np.testing.assert_allclose(fitted(features), z @ weights + intercept, rtol=1e-3, atol=1e-4)
     assert (fitted.weights[0] == 0).all()
+
+
+def test_many_cases_are_fitted_in_parts(monkeypatch):
+    from lrcssm.estimators import ridge
+
+    monkeypatch.setattr(readout, "EXACT", 10)
+    X, y = waves(60)
+    kept = LrcRidgeClassifier(**SMALL).fit(X, y)
+    monkeypatch.setattr(ridge, "IN_MEMORY", 10)
+    streamed = LrcRidgeClassifier(**SMALL).fit(X, y)
+    np.testing.assert_allclose(streamed.decision_function(X), kept.decision_function(X), atol=0.02)
 
 
 def test_factor_calibrates():

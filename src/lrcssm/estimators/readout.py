@@ -8,10 +8,12 @@ where there are more features than cases:
     C = (K + α)⁻¹ Y                        weights Zᵀ C
     e = C / (diag (K + α)⁻¹ − 1/(n α))     error of each case in the fit without it, exactly; 1/(n α) is the intercept's
 
-Above `EXACT` cases the penalty is chosen on a random part of them, and the weights come from one Cholesky factorisation of
-the smaller of K + α (n × n) and Zᵀ Z + α (d × d).
+Above `EXACT` cases the penalty is chosen on a random part of them, and the weights come from one Cholesky factorisation: of
+K + α (n × n) where the features fit into memory and n < d, and else of Zᵀ Z + α (d × d), which one pass over the cases adds
+up in constant memory.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -55,13 +57,17 @@ class HeldOut(NamedTuple):
 
 
 def fit_readout(
-    features: np.ndarray, targets: np.ndarray, *, penalties: np.ndarray = PENALTIES, rng: np.random.Generator
+    features: np.ndarray | Callable[[np.ndarray], np.ndarray],
+    targets: np.ndarray,
+    *,
+    penalties: np.ndarray = PENALTIES,
+    rng: np.random.Generator,
 ) -> tuple[Readout, HeldOut]:
     """Fits a read-out.
 
     **Arguments:**
 
-    - `features`: `(cases, features)`.
+    - `features`: `(cases, features)`; or, where they do not fit into memory, a function from positions to their rows.
     - `targets`: `(cases, outputs)`.
     - `penalties`: to choose from, by the mean squared error of leave-one-out.
     - `rng`: chooses the part of many cases.
@@ -70,16 +76,20 @@ def fit_readout(
 
     The read-out, and the leave-one-out predictions.
     """
-    mean, scale = moments(features)
-    cases = np.arange(len(features))
-    if len(cases) > EXACT:
+    cases = np.arange(len(targets))
+    if len(cases) > EXACT or callable(features):
         cases = np.sort(rng.permutation(cases)[:_PART])
-    z = compressed(features[cases], mean, scale)
+    rows = features if callable(features) else features.__getitem__
+    some = rows(cases)
+    mean, scale = moments(some)
+    z = compressed(some, mean, scale)
     dual, penalty, predictions = leave_one_out(z, targets[cases], penalties)
-    if len(cases) == len(features):
-        shift, weights = z.mean(0, dtype=np.float64), _product(z, dual)
+    if len(cases) == len(targets):
+        shift, weights = z.mean(0, dtype=np.float64), z.T.astype(np.float64) @ dual
     else:
-        shift, weights = _solve(features, mean, scale, targets, penalty)
+        prepared = lambda which: compressed(rows(which), mean, scale)
+        by_cases = not callable(features) and len(targets) <= len(mean)
+        shift, weights = (_solve_by_cases if by_cases else _solve_by_features)(prepared, targets, penalty)
     return Readout(mean, scale, weights, targets.mean(0) - shift @ weights, penalty), HeldOut(predictions, cases)
 
 
@@ -126,38 +136,38 @@ def compressed(features: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.
     return np.copysign(np.sqrt(np.abs(z)), z)
 
 
-def _product(z: np.ndarray, dual: np.ndarray) -> np.ndarray:
-    """Zᵀ C of centred columns; C sums to 0 over the cases, so that the columns' means do not matter."""
-    return z.T.astype(np.float64) @ dual
-
-
-def _solve(
-    features: np.ndarray, mean: np.ndarray, scale: np.ndarray, targets: np.ndarray, penalty: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means of the compressed features, and the weights for one penalty: by the cases or by the features, whichever are
-    fewer. Sums are in float32."""
-    count, width = features.shape
-    parts = [slice(start, start + _ROWS) for start in range(0, count, _ROWS)]
-    shift = np.sum([compressed(features[part], mean, scale).sum(0, dtype=np.float64) for part in parts], 0) / count
-    centred = lambda part: compressed(features[part], mean, scale) - shift.astype(np.float32)
-    y = (targets - targets.mean(0)).astype(np.float32)
-    if count <= width:
-        gram = np.empty((count, count), np.float32)
-        for i, rows in enumerate(parts):
-            left = centred(rows)
-            for columns in parts[: i + 1]:
-                gram[rows, columns] = left @ centred(columns).T
-        _penalise(gram, penalty)
-        dual = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), y)
-        return shift, np.sum([_product(centred(part), dual[part]) for part in parts], 0)
-    gram, right = np.zeros((width, width), np.float32), np.zeros((width, y.shape[1]), np.float32)
-    for part in parts:
-        z = centred(part)
-        gram += z.T @ z
-        right += z.T @ y[part]
+def _solve_by_cases(rows: Callable, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the columns, and the weights for one penalty, by a system of as many equations as cases; in float32."""
+    parts = _parts(len(targets))
+    shift = np.sum([rows(part).sum(0, dtype=np.float64) for part in parts], 0) / len(targets)
+    centred = lambda part: rows(part) - shift.astype(np.float32)
+    gram = np.empty((len(targets), len(targets)), np.float32)
+    for i, part in enumerate(parts):
+        left = centred(part)
+        for other in parts[: i + 1]:
+            gram[np.ix_(part, other)] = left @ centred(other).T
     _penalise(gram, penalty)
-    weights = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), right)
-    return shift, weights.astype(np.float64)
+    dual = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), (targets - targets.mean(0)).astype(np.float32))
+    return shift, np.sum([centred(part).T.astype(np.float64) @ dual[part] for part in parts], 0)
+
+
+def _solve_by_features(rows: Callable, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """The same by a system of as many equations as features, after one pass over the cases."""
+    y = targets - targets.mean(0)
+    gram, right, total = 0.0, 0.0, 0.0
+    for part in _parts(len(targets)):
+        z = rows(part)
+        gram += z.T @ z
+        right += z.T.astype(np.float64) @ y[part]
+        total += z.sum(0, dtype=np.float64)
+    shift = np.asarray(total) / len(targets)
+    gram = gram - (len(targets) * np.outer(shift, shift)).astype(np.float32)
+    _penalise(gram, penalty)
+    return shift, cho_solve(cho_factor(gram, lower=True, overwrite_a=True), right)
+
+
+def _parts(count: int) -> list[np.ndarray]:
+    return [np.arange(start, min(start + _ROWS, count)) for start in range(0, count, _ROWS)]
 
 
 def _penalise(gram: np.ndarray, penalty: float) -> None:

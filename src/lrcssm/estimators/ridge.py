@@ -14,6 +14,8 @@ from .calibration import softmax_factor
 from .readout import HeldOut, Readout, fit_readout
 from .transformer import FeatureEstimator
 
+IN_MEMORY = 10_000  # cases whose features are kept; those of more are computed twice, a part at a time
+
 
 class RidgeEstimator(FeatureEstimator):
     """Features with a read-out."""
@@ -29,7 +31,9 @@ class RidgeEstimator(FeatureEstimator):
         cases = self._training_cases(X, times)
         check_consistent_length(cases.series, y)
         rng = self._draw(cases)
-        self.readout_, held_out = fit_readout(self.map_(cases), targets, rng=rng)
+        few = len(cases) <= IN_MEMORY
+        features = self.map_(cases) if few else lambda which: self.map_(cases.take(which))
+        self.readout_, held_out = fit_readout(features, targets, rng=rng)
         return held_out
 
     def _outputs(self, X: Any, times: Any) -> np.ndarray:

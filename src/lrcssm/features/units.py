@@ -108,6 +108,7 @@ def _cells(rng: np.random.Generator, kernels: np.ndarray, times: np.ndarray) -> 
     return with_arrays(cell, a_u=kernels, v=np.log(share) - np.log1p(-share))
 
 
+@eqx.filter_jit
 def stacked(taps: int, units: int, keys: Array) -> LRC:
     """One cell for each key, stacked."""
     make = lambda key: LRC(
