@@ -9,7 +9,7 @@ Where the series are already standardised case by case, the views by case repeat
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -47,18 +47,19 @@ class Views:
         """
         if names is not None and (not len(names) or any(name not in VIEWS for name in names)):
             raise ValueError(f"views is {names!r}; give one or more of {', '.join(VIEWS)}.")
-        kept = [_observed(cases, i) for i in range(len(cases))]
-        mean, scale = _moments(kept)
-        levels = [(one - mean) / scale for one in kept]
-        standard = [_by_case(one, one) for one in levels]
-        differences, case_differences = ([_differences(one) for one in part] for part in (levels, standard))
+        everyone = range(len(cases))
+        mean, scale = _moments(lambda: (_observed(cases, i) for i in everyone))
+        levels = lambda: ((_observed(cases, i) - mean) / scale for i in everyone)
+        difference_scale = _moments(lambda: map(_differences, levels()))[1]
+        case_difference_scale = _moments(lambda: (_differences(_by_case(one, one)) for one in levels()))[1]
         if names is None:
-            centres = np.array([one.mean(0) for one in levels])
-            scales = np.array([one.std(0) for one in levels])
+            centres, scales = (
+                np.array(part) for part in zip(*((one.mean(0), one.std(0)) for one in levels()), strict=True)
+            )
             varied = scales > _TINY
             repeats = np.abs(centres).max() < 0.05 and np.abs(scales[varied] - 1).max(initial=0) < 0.1
             names = VIEWS[:2] if repeats else VIEWS
-        return cls(tuple(names), mean, scale, _moments(differences)[1], _moments(case_differences)[1])
+        return cls(tuple(names), mean, scale, difference_scale, case_difference_scale)
 
     def __call__(self, cases: Cases, i: int) -> np.ndarray:
         """All views of case `i`, `(time, views, channels)`."""
@@ -89,7 +90,11 @@ def _differences(one: np.ndarray) -> np.ndarray:
     return np.diff(one, axis=0, prepend=one[:1])
 
 
-def _moments(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    whole = np.concatenate(parts)
-    mean, scale = whole.mean(0), whole.std(0)
+def _moments(arrays: Callable[[], Iterable[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and scale of each column over the rows of all arrays, which are made twice and never kept."""
+    count, total = 0, 0.0
+    for one in arrays():
+        count, total = count + len(one), total + one.sum(0)
+    mean = np.asarray(total) / count
+    scale = np.sqrt(sum(((one - mean) ** 2).sum(0) for one in arrays()) / count)
     return mean, np.where(scale > _TINY * (1 + np.abs(mean)), scale, 1.0)
