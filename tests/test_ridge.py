@@ -41,7 +41,7 @@ def test_leave_one_out_equals_refits(width):
     z, y = rng.standard_normal((15, width)) + 0.5, rng.standard_normal((15, 2))
     losses = []
     for penalty in (0.1, 1.0, 10.0, 1000.0):
-        _, chosen, found = leave_one_out(z, y, np.array([penalty]))
+        _, chosen, found = leave_one_out(z, y, np.array([penalty]), np.ones(15, bool))
         assert chosen == penalty
         for i in range(15):
             rest = np.arange(15) != i
@@ -49,7 +49,7 @@ def test_leave_one_out_equals_refits(width):
             np.testing.assert_allclose(found[i], z[i] @ weights + intercept, rtol=1e-8, atol=1e-8)
         losses.append(np.mean((found - y) ** 2))
     best = (0.1, 1.0, 10.0, 1000.0)[int(np.argmin(losses))]
-    assert leave_one_out(z, y, np.array([0.1, 1.0, 10.0, 1000.0]))[1] == best
+    assert leave_one_out(z, y, np.array([0.1, 1.0, 10.0, 1000.0]), np.ones(15, bool))[1] == best
 
 
 @pytest.mark.parametrize("width", [8, 60])
@@ -72,6 +72,24 @@ def test_readout_equals_the_normal_equations(width, many, monkeypatch):
     weights, intercept = solved(z.astype(np.float64), y, 3.0)
     np.testing.assert_allclose(fitted(features), z @ weights + intercept, rtol=1e-3, atol=1e-4)
     assert (fitted.weights[0] == 0).all()
+
+
+def test_classes_of_one_case():
+    X, _ = waves(6)
+    model = LrcRidgeClassifier(**SMALL).fit(X, np.arange(6))
+    assert (model.predict(X) == np.arange(6)).all()
+    assert model.predict_proba(X).max(1).min() > 0.5
+    # The only case of class 2 does not count in the choice of the penalty.
+    features = np.random.default_rng(0).standard_normal((9, 4)).astype(np.float32)
+    y = np.where(np.array([0, 1, 0, 1, 0, 1, 0, 1, 2])[:, None] == np.arange(3), 1.0, -1.0)
+    counted = np.arange(9) < 8
+    fitted, held_out = fit_readout(features, y, counted=counted, rng=np.random.default_rng(0))
+    assert (held_out.cases == np.arange(8)).all()
+    losses = []
+    for penalty in readout.PENALTIES:
+        _, some = fit_readout(features, y, penalties=np.array([penalty]), counted=counted, rng=np.random.default_rng(0))
+        losses.append(((some.predictions - y[:8]) ** 2).sum())
+    assert fitted.penalty == readout.PENALTIES[int(np.argmin(losses))]
 
 
 def test_many_cases_are_fitted_in_parts(monkeypatch):

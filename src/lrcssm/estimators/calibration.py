@@ -9,6 +9,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+_DEFAULT = 2.0  # where no case was held out: 0.98 for decisions of 1 against -1
+
 
 def softmax_factor(decisions: np.ndarray, classes: np.ndarray) -> float:
     """The factor s for held-out decisions.
@@ -19,6 +21,8 @@ def softmax_factor(decisions: np.ndarray, classes: np.ndarray) -> float:
     - `classes`: the number of each case's class.
     """
     count, width = decisions.shape
+    if not count:
+        return _DEFAULT
     rest = 1 / (count + 2)
     targets = np.full((count, width), rest / max(width - 1, 1))
     targets[np.arange(count), classes] = 1 - rest

@@ -61,6 +61,7 @@ def fit_readout(
     targets: np.ndarray,
     *,
     penalties: np.ndarray = PENALTIES,
+    counted: np.ndarray | None = None,
     rng: np.random.Generator,
 ) -> tuple[Readout, HeldOut]:
     """Fits a read-out.
@@ -70,6 +71,8 @@ def fit_readout(
     - `features`: `(cases, features)`; or, where they do not fit into memory, a function from positions to their rows.
     - `targets`: `(cases, outputs)`.
     - `penalties`: to choose from, by the mean squared error of leave-one-out.
+    - `counted`: `(cases,)`, true for those whose error counts in that choice; all of them if not given. If none counts, the
+        penalty is the one nearest to 1.
     - `rng`: chooses the part of many cases.
 
     **Returns:**
@@ -83,17 +86,24 @@ def fit_readout(
     some = rows(cases)
     mean, scale = moments(some)
     z = compressed(some, mean, scale)
-    dual, penalty, predictions = leave_one_out(z, targets[cases], penalties)
+    counted = np.ones(len(cases), bool) if counted is None else counted[cases]
+    if not counted.any():
+        penalties = penalties[[np.abs(np.log(penalties)).argmin()]]
+    dual, penalty, predictions = leave_one_out(z, targets[cases], penalties, counted)
     if len(cases) == len(targets):
         shift, weights = z.mean(0, dtype=np.float64), z.T.astype(np.float64) @ dual
     else:
         prepared = lambda which: compressed(rows(which), mean, scale)
         by_cases = not callable(features) and len(targets) <= len(mean)
         shift, weights = (_solve_by_cases if by_cases else _solve_by_features)(prepared, targets, penalty)
-    return Readout(mean, scale, weights, targets.mean(0) - shift @ weights, penalty), HeldOut(predictions, cases)
+    return Readout(mean, scale, weights, targets.mean(0) - shift @ weights, penalty), HeldOut(
+        predictions[counted], cases[counted]
+    )
 
 
-def leave_one_out(z: np.ndarray, targets: np.ndarray, penalties: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+def leave_one_out(
+    z: np.ndarray, targets: np.ndarray, penalties: np.ndarray, counted: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
     """The dual coefficients C at the penalty with the least leave-one-out error, that penalty, and the predictions."""
     count = len(z)
     centre = targets.mean(0)
@@ -107,7 +117,7 @@ def leave_one_out(z: np.ndarray, targets: np.ndarray, penalties: np.ndarray) -> 
         dual = vectors @ (inverse[:, None] * projected)
         diagonal = (vectors**2) @ inverse - 1 / (count * penalty)
         errors = dual / np.maximum(diagonal, 1e-12 / penalty)[:, None]
-        loss = float(np.mean(errors**2))
+        loss = float(np.sum(errors[counted] ** 2))
         if loss < best[0]:
             best = (loss, dual, float(penalty), targets - errors)
     return best[1:]

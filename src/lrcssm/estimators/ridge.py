@@ -27,13 +27,13 @@ class RidgeEstimator(FeatureEstimator):
         """The ridge penalty that leave-one-out chose."""
         return self.readout_.penalty
 
-    def _fit(self, X: Any, y: Any, targets: np.ndarray, times: Any) -> HeldOut:
+    def _fit(self, X: Any, y: Any, targets: np.ndarray, times: Any, counted: np.ndarray | None = None) -> HeldOut:
         cases = self._training_cases(X, times)
         check_consistent_length(cases.series, y)
         rng = self._draw(cases)
         few = len(cases) <= IN_MEMORY
         features = self.map_(cases) if few else lambda which: self.map_(cases.take(which))
-        self.readout_, held_out = fit_readout(features, targets, rng=rng)
+        self.readout_, held_out = fit_readout(features, targets, counted=counted, rng=rng)
         return held_out
 
     def _outputs(self, X: Any, times: Any) -> np.ndarray:
@@ -98,7 +98,9 @@ class LrcRidgeClassifier(ClassifierMixin, RidgeEstimator):
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         targets = np.where(numbers[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-        held_out = self._fit(X, y, targets, times)
+        # The fit without the only case of a class does not know the class.
+        counted = np.bincount(numbers)[numbers] > 1
+        held_out = self._fit(X, y, targets, times, counted)
         self.factor_ = softmax_factor(held_out.predictions, numbers[held_out.cases])
         return self
 
