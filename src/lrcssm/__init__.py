@@ -25,6 +25,9 @@ if _TYPE_CHECKING:
     from .compilation import remember_compilations as remember_compilations
     from .deploy import export as export
     from .estimators import (
+        LrcFeatures as LrcFeatures,
+        LrcRidgeClassifier as LrcRidgeClassifier,
+        LrcRidgeRegressor as LrcRidgeRegressor,
         LrcSSMClassifier as LrcSSMClassifier,
         LrcSSMForecaster as LrcSSMForecaster,
         LrcSSMRegressor as LrcSSMRegressor,
@@ -36,8 +39,9 @@ if _TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor", "LrcssmError",
-    "ModelConfig", "SequenceModel", "Sequential", "Sharded", "Solution", "SolveError", "Status", "cells", "check_agreement",
+    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcFeatures", "LrcRidgeClassifier", "LrcRidgeRegressor", "LrcSSMClassifier",
+    "LrcSSMForecaster", "LrcSSMRegressor", "LrcssmError", "ModelConfig", "SequenceModel", "Sequential", "Sharded", "Solution",
+    "SolveError", "Status", "cells", "check_agreement",
     "check_structure", "data", "estimators", "export", "keep_memory", "linear_recurrence", "load", "models",
     "remember_compilations", "save", "solve", "stability", "training",
 ]  # fmt: skip
@@ -49,6 +53,7 @@ __getattr__, __dir__ = _lazily(
         "data": None, "estimators": None, "models": None, "stability": None, "training": None, "export": "deploy",
         "check_agreement": "checks", "check_structure": "checks",
         "remember_compilations": "compilation",
+        "LrcFeatures": "estimators", "LrcRidgeClassifier": "estimators", "LrcRidgeRegressor": "estimators",
         "LrcSSMClassifier": "estimators", "LrcSSMForecaster": "estimators", "LrcSSMRegressor": "estimators",
         "keep_memory": "memory",
         "ModelConfig": "models", "SequenceModel": "models",

@@ -8,6 +8,11 @@ if TYPE_CHECKING:
     from .classifier import LrcSSMClassifier as LrcSSMClassifier
     from .forecaster import LrcSSMForecaster as LrcSSMForecaster
     from .regressor import LrcSSMRegressor as LrcSSMRegressor
+    from .ridge import LrcRidgeClassifier as LrcRidgeClassifier, LrcRidgeRegressor as LrcRidgeRegressor
+    from .transformer import LrcFeatures as LrcFeatures
 
-PUBLIC = {"LrcSSMClassifier": "classifier", "LrcSSMForecaster": "forecaster", "LrcSSMRegressor": "regressor"}
+PUBLIC = {
+    "LrcFeatures": "transformer", "LrcRidgeClassifier": "ridge", "LrcRidgeRegressor": "ridge",
+    "LrcSSMClassifier": "classifier", "LrcSSMForecaster": "forecaster", "LrcSSMRegressor": "regressor",
+}  # fmt: skip
 __getattr__, __dir__ = lazily(__name__, PUBLIC)

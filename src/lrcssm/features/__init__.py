@@ -1,0 +1,5 @@
+"""Random liquid features: statistics of the states of untrained `LRC` units, for a linear read-out."""
+
+from .map import FeatureMap as FeatureMap
+from .statistics import STATISTICS as STATISTICS
+from .views import VIEWS as VIEWS
