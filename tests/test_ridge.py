@@ -3,12 +3,12 @@
 import jax
 import numpy as np
 import pytest
+from lrcssm.features.calibration import softmax_factor
+from lrcssm.features.readout import compressed, fit_readout, leave_one_out
 from sklearn.utils import estimator_checks
 
 from lrcssm import FileError, LrcFeatures, LrcRidgeClassifier, LrcRidgeRegressor
-from lrcssm.estimators import readout
-from lrcssm.estimators.calibration import softmax_factor
-from lrcssm.estimators.readout import compressed, fit_readout, leave_one_out
+from lrcssm.features import readout
 
 ALL = [LrcFeatures, LrcRidgeClassifier, LrcRidgeRegressor]
 SMALL = {"n_features": 280, "random_state": 0}
@@ -93,7 +93,7 @@ def test_classes_of_one_case():
 
 
 def test_many_cases_are_fitted_in_parts(monkeypatch):
-    from lrcssm.estimators import ridge
+    from lrcssm.features import model as ridge
 
     monkeypatch.setattr(readout, "EXACT", 10)
     X, y = waves(60)

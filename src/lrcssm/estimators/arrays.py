@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import validation
+from sklearn.utils import check_random_state, validation
 
 from ..errors import InvalidValue
 
@@ -20,6 +20,20 @@ FLOATS = [np.float64, np.float32]
 FORMS = (
     "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of (n_channels, T_i) for unequal lengths"
 )
+
+
+def seed_of(random_state: Any) -> int:
+    """A number that stands for `random_state` in one fit."""
+    generator = check_random_state(random_state)
+    return int(random_state) if isinstance(random_state, int | np.integer) else int(generator.randint(2**31 - 1))
+
+
+def check_missing(estimator: Any) -> bool:
+    """Check the policy of an estimator for missing values; true if they are allowed."""
+    if estimator.missing not in ("error", "mask", "fill"):
+        given = f"{type(estimator).__name__} got missing={estimator.missing!r}"
+        raise InvalidValue(f'{given}; give "error", "mask" or "fill".')
+    return estimator.missing != "error"
 
 
 def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndarray]:

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..data import Cases
@@ -21,7 +20,7 @@ from ..models import ModelConfig, SequenceModel
 from ..training import Evaluation, Facts, Trained, TrainingConfig, first_model, fit, recipe
 from ..training.loop import one_pass
 from ..training.step import TrainState
-from .arrays import as_series, as_times
+from .arrays import as_series, as_times, check_missing, seed_of
 from .parameters import Parameters, SeriesParameters, given_fields, solver_of, training_config
 from .saving import Saved
 
@@ -55,19 +54,6 @@ class Learner(Saved, BaseEstimator, Parameters):
     def model_(self) -> SequenceModel:
         """The trained model."""
         return self.trained_.model
-
-    def _seed(self) -> int:
-        """A number that stands for `random_state` in one fit."""
-        if isinstance(self.random_state, int | np.integer):
-            check_random_state(self.random_state)
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _may_miss(self) -> bool:
-        """True if values may be missing."""
-        if self.missing not in ("error", "mask", "fill"):
-            raise InvalidValue(f'{type(self).__name__} got missing={self.missing!r}; give "error", "mask" or "fill".')
-        return self.missing != "error"
 
     def _callbacks(self) -> tuple[Any, ...]:
         """Functions to call after each evaluation, checked."""
@@ -138,7 +124,7 @@ class SeriesLearner(Learner, SeriesParameters):
     def _fit(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
         with all_or_nothing(self):
             cases = self._known(X, y, sample_weight, times, reset=True)
-            self.seed_ = self._seed()
+            self.seed_ = seed_of(self.random_state)
             config, training = self._configured(self._data_facts(cases), self.seed_)
             rng, labels = np.random.default_rng(self.seed_), self._labels_of(cases)
             kept, held = hold_out(np.arange(len(cases)), self._share(len(cases)), rng, labels)
@@ -152,7 +138,7 @@ class SeriesLearner(Learner, SeriesParameters):
             first = not hasattr(self, "trained_")
             cases = self._known(X, y, sample_weight, times, reset=first)
             if first:
-                self.seed_ = self._seed()
+                self.seed_ = seed_of(self.random_state)
             if first:
                 config, _ = self._configured(self._data_facts(cases), self.seed_)
                 model = first_model(config, cases, self.seed_)
@@ -173,7 +159,7 @@ class SeriesLearner(Learner, SeriesParameters):
         if y is None:
             raise InvalidValue(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         self._callbacks()
-        series = as_series(self, X, reset=reset, nan=self._may_miss())
+        series = as_series(self, X, reset=reset, nan=check_missing(self))
         check_consistent_length(series, y, sample_weight)
         return self._cases(series, self._targets(y, reset=reset), times, sample_weight, reset=reset)
 
@@ -209,7 +195,7 @@ class SeriesLearner(Learner, SeriesParameters):
     def _predicted(self, X: Any, times: Any) -> np.ndarray:
         """The model's outputs for new series."""
         check_is_fitted(self, "trained_")
-        series = as_series(self, X, reset=False, nan=self._may_miss())
+        series = as_series(self, X, reset=False, nan=check_missing(self))
         return self._outputs(self._cases(series, None, times))
 
     def _arrays(self) -> dict[str, np.ndarray]:

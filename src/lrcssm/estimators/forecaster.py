@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import Cases
 from ..errors import InvalidValue
 from ..training import Facts
-from .arrays import FLOATS, as_list, as_times, check_array, refuse_nan, validate_data
+from .arrays import FLOATS, as_list, as_times, check_array, check_missing, refuse_nan, seed_of, validate_data
 from .base import Learner, all_or_nothing
 from .parameters import ForecasterParameters, documented, solver_of, training_config
 from .windows import Windows, as_cases, believable, levels, naive_error, positions, seasonal_naive, usable, window_of
@@ -185,7 +185,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         series = self._series(X, reset=True)
         self.window_, self.horizon_ = window_of(self, min(len(one) for one in series)), int(self.horizon)
         stamps = self._stamps(times, series, reset=True)
-        seed = self._seed()
+        seed = seed_of(self.random_state)
         how = training_config(self, seed=seed)
         # A short series is for training: at least one window of it, with what follows.
         held_out = [round(self._share(len(one)) * len(one)) for one in series]
@@ -289,7 +289,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
 
     def _series(self, X: Any, *, reset: bool) -> list[np.ndarray]:
         """One array `(time, channels)` for each series."""
-        may_miss = self._may_miss()
+        may_miss = check_missing(self)
         if X is None:
             raise InvalidValue("X is None; give (n_timepoints,), (n_timepoints, n_channels), or a list of such arrays.")
         if isinstance(X, list | tuple) and len({len(one) for one in X if isinstance(one, list | tuple)}) > 1:

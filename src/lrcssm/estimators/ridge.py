@@ -1,49 +1,44 @@
 """Classifier and regressor: random liquid features with a linear read-out by ridge regression."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from ..errors import InvalidValue
+from ..features import LiquidModel
+from ..training import Trained
+from ..training.trained import as_probabilities
 from .arrays import check_array
-from .calibration import softmax_factor
-from .readout import HeldOut, Readout, fit_readout
 from .transformer import FeatureEstimator
-
-IN_MEMORY = 10_000  # cases whose features are kept; those of more are computed twice, a part at a time
 
 
 class RidgeEstimator(FeatureEstimator):
     """Features with a read-out."""
 
-    readout_: Readout
-
     @property
     def penalty_(self) -> float:
         """The ridge penalty that leave-one-out chose."""
-        return self.readout_.penalty
+        assert self.model_.readout is not None
+        return self.model_.readout.penalty
 
-    def _fit(self, X: Any, y: Any, targets: np.ndarray, times: Any, counted: np.ndarray | None = None) -> HeldOut:
-        cases = self._training_cases(X, times)
-        check_consistent_length(cases.series, y)
-        rng = self._draw(cases)
-        few = len(cases) <= IN_MEMORY
-        features = self.map_(cases) if few else lambda which: self.map_(cases.take(which))
-        self.readout_, held_out = fit_readout(features, targets, counted=counted, rng=rng)
-        return held_out
+    def _fit(self, X: Any, targets: np.ndarray, times: Any, task: str, outputs: int, classes: Any = None) -> None:
+        drawing = self._drawing()
+        cases = self._cases(X, times, targets, reset=True)
+        model = LiquidModel.fit(cases, task, outputs, **drawing)
+        self.trained_ = Trained(model, classes, missing=self.missing, unit=cases.unit)
 
-    def _outputs(self, X: Any, times: Any) -> np.ndarray:
-        features = self._features(X, times)
-        return self.readout_(features)
-
-    def _checked_targets(self, y: Any, dtype: Any) -> np.ndarray:
+    def _checked_targets(self, X: Any, y: Any, dtype: Any) -> np.ndarray:
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        return check_array(y, ensure_2d=False, dtype=dtype, input_name="y", estimator=self)
+            raise InvalidValue(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        found = check_array(y, ensure_2d=False, dtype=dtype, input_name="y", estimator=self)
+        if hasattr(X, "__len__"):
+            check_consistent_length(X, found)
+        return found
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -52,7 +47,7 @@ class RidgeEstimator(FeatureEstimator):
 
 
 class LrcRidgeClassifier(ClassifierMixin, RidgeEstimator):
-    """Classifies time series in seconds: random liquid features and ridge regression, without gradient steps.
+    """Classifier of time series in seconds: random liquid features and ridge regression, without gradient steps.
 
     ```python
     import lrcssm, numpy as np
@@ -76,43 +71,42 @@ class LrcRidgeClassifier(ClassifierMixin, RidgeEstimator):
 
     - `classes_`: the labels, in the order of the columns of `predict_proba`.
     - `map_`: the `lrcssm.features.FeatureMap`.
-    - `readout_`, `penalty_`: the linear read-out of the features, and its penalty.
-    - `factor_`: of the decision values in `predict_proba`.
+    - `trained_`, `model_`: the `lrcssm.training.Trained` and its `lrcssm.features.LiquidModel`.
+    - `penalty_`: the ridge penalty that leave-one-out chose.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
     classes_: np.ndarray
-    factor_: float
 
     def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeClassifier":
-        """Draws the features and fits their read-out.
+        """Draw the features and fit their read-out.
 
         **Arguments:**
 
         - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`.
         - `y`: the class of each case, numbers or text.
-        - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a
-            list of `(T_i,)`, increasing.
+        - `times`: time of each step, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a list of `(T_i,)`,
+            increasing.
         """
-        y = column_or_1d(self._checked_targets(y, None), warn=True)
+        y = column_or_1d(self._checked_targets(X, y, None), warn=True)
         check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        targets = np.where(numbers[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-        # The fit without the only case of a class does not know the class.
-        counted = np.bincount(numbers)[numbers] > 1
-        held_out = self._fit(X, y, targets, times, counted)
-        self.factor_ = softmax_factor(held_out.predictions, numbers[held_out.cases])
+        classes, numbers = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InvalidValue(
+                f"{type(self).__name__} got y with 1 class, {classes[0]!r}; give cases of at least 2 classes."
+            )
+        self._fit(X, numbers.astype(np.int32), times, "classify", len(classes), classes)
+        self.classes_ = classes
         return self
 
     def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
-        """The decision values, `(n_cases, n_classes)`; of two classes that of the second, `(n_cases,)`."""
-        values = self._outputs(X, times)
-        return values[:, 1] if len(self.classes_) == 2 else values
+        """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`."""
+        logits = self._outputs(X, times)
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
         """The probability of each class, `(n_cases, n_classes)`."""
-        values = self._outputs(X, times)
-        return softmax(self.factor_ * values, axis=1)
+        return as_probabilities(self._outputs(X, times))
 
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """The most probable class of each case."""
@@ -123,9 +117,14 @@ class LrcRidgeClassifier(ClassifierMixin, RidgeEstimator):
         """The accuracy."""
         return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
 
+    def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        assert self.trained_.classes is not None
+        self.classes_ = self.trained_.classes
+        super()._remember(facts, arrays)
+
 
 class LrcRidgeRegressor(RegressorMixin, RidgeEstimator):
-    """Predicts numbers from time series in seconds: random liquid features and ridge regression, without gradient steps.
+    """Regressor from time series to numbers in seconds: random liquid features and ridge regression, without gradient steps.
 
     ```python
     import lrcssm, numpy as np
@@ -143,9 +142,10 @@ class LrcRidgeRegressor(RegressorMixin, RidgeEstimator):
 
     **Attributes:**
 
-    - `n_outputs_`: how many numbers are predicted for a case.
+    - `n_outputs_`: numbers that are predicted for a case.
     - `map_`: the `lrcssm.features.FeatureMap`.
-    - `readout_`, `penalty_`: the linear read-out of the features, and its penalty.
+    - `trained_`, `model_`: the `lrcssm.training.Trained` and its `lrcssm.features.LiquidModel`.
+    - `penalty_`: the ridge penalty that leave-one-out chose.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
@@ -153,21 +153,17 @@ class LrcRidgeRegressor(RegressorMixin, RidgeEstimator):
     flat_: bool
 
     def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeRegressor":
-        """Draws the features and fits their read-out.
+        """Draw the features and fit their read-out.
 
         **Arguments:**
 
         - `X`, `times`: as for `lrcssm.LrcRidgeClassifier`.
         - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`.
         """
-        y = self._checked_targets(y, np.float64)
-        self.flat_, self.n_outputs_ = y.ndim == 1, 1 if y.ndim == 1 else y.shape[1]
-        targets = y.reshape(len(y), -1)
-        scale = targets.std(0)
-        scale = np.where(scale > 0, scale, 1.0)
-        self._fit(X, y, targets / scale, times)
-        weights, intercept = self.readout_.weights * scale, self.readout_.intercept * scale
-        self.readout_ = self.readout_._replace(weights=weights, intercept=intercept)
+        y = self._checked_targets(X, y, np.float64)
+        outputs = 1 if y.ndim == 1 else y.shape[1]
+        self._fit(X, y, times, "regress", outputs)
+        self.flat_, self.n_outputs_ = y.ndim == 1, outputs
         return self
 
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
@@ -178,6 +174,9 @@ class LrcRidgeRegressor(RegressorMixin, RidgeEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
         """R²; of several outputs, the mean of theirs."""
         return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
+
+    def _facts(self) -> dict[str, Any]:
+        return super()._facts() | {"flat_": self.flat_, "n_outputs_": self.n_outputs_}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

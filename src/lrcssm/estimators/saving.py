@@ -30,7 +30,7 @@ class Saved:
         """
         check_is_fitted(self, "trained_")
         estimator: Any = self
-        parameters = estimator.get_params(deep=False) | {"callbacks": None}
+        parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name != "callbacks"}
         if not isinstance(parameters["random_state"], int | np.integer | None):
             kind = type(parameters["random_state"]).__name__
             raise InvalidType(
@@ -61,8 +61,10 @@ class Saved:
             raise FileError(f"{path} holds {found}, not {cls.__name__}; load it with the class that it is of.")
         provenance = {name: value for name, value in trained.provenance.items() if name != "estimator"}
         try:
-            parameters = about["parameters"]
-            estimator: Any = cls(**parameters | {"solver": _solver(parameters["solver"])})
+            parameters = {
+                name: _solver(value) if name == "solver" else value for name, value in about["parameters"].items()
+            }
+            estimator: Any = cls(**parameters)
             estimator.trained_ = dataclasses.replace(trained, provenance=provenance, extra={})
             estimator._remember(about["fitted"], trained.extra)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -75,7 +77,7 @@ class Saved:
         facts = {name: given[name] for name in _KEPT if name in given}
         if "feature_names_in_" in given:
             facts["feature_names_in_"] = given["feature_names_in_"].tolist()
-        return facts | {"history_": [evaluation.to_dict() for evaluation in given["history_"]]}
+        return facts | {"history": [evaluation.to_dict() for evaluation in given.get("history_", ())]}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """Fitted arrays besides the trained model."""
@@ -85,10 +87,11 @@ class Saved:
         """The inverse of `_facts` and `_arrays`."""
         del arrays
         facts = dict(facts)
-        history = tuple(Evaluation.from_dict(evaluation) for evaluation in facts.pop("history_"))
+        if history := facts.pop("history"):
+            facts["history_"] = tuple(Evaluation.from_dict(evaluation) for evaluation in history)
         if "feature_names_in_" in facts:
             facts["feature_names_in_"] = np.array(facts["feature_names_in_"], object)
-        vars(self).update(facts, history_=history)
+        vars(self).update(facts)
 
 
 def _plain(value: Any) -> Any:
@@ -98,6 +101,8 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"name": type(value).__name__, "fields": fields}
+    if isinstance(value, tuple):
+        return list(value)
     return value.item() if isinstance(value, np.generic) else value
 
 

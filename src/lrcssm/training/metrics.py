@@ -79,12 +79,18 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
         outputs = np.asarray(outputs)
         for column, i in enumerate(positions):
             found[i] = outputs[: len(cases.series[i]), column] if each else outputs[column]
-            if not np.isfinite(found[i]).all():
-                raise PredictionError(
-                    f"The outputs for case {i} are not finite; its values, up to {np.abs(cases.series[i]).max():.3g} in size, "
-                    "are too large for the model: scale or clean them."
-                )
-    return found if each else np.stack(found)
+    return finite_outputs(found if each else np.stack(found), cases)
+
+
+def finite_outputs(outputs: Any, cases: Cases) -> Any:
+    """The outputs of some cases, or `PredictionError` if one is not finite."""
+    for i, one in enumerate(outputs):
+        if not np.isfinite(one).all():
+            raise PredictionError(
+                f"The outputs for case {i} are not finite; its values, up to {np.abs(cases.series[i]).max():.3g} in size, are "
+                "too large for the model: scale or clean them."
+            )
+    return outputs
 
 
 def evaluate(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> dict[str, float]:

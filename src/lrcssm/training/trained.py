@@ -15,9 +15,10 @@ import numpy as np
 from ..data import Cases, Dataset
 from ..engine import Auto, Solver
 from ..errors import FileError, InvalidType, InvalidValue
+from ..features import LiquidModel
 from ..files import named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel, check_size
-from .metrics import log_softmax, predict
+from .metrics import finite_outputs, log_softmax, predict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Trained:
 
     **Attributes:**
 
-    - `model`: a `SequenceModel`.
+    - `model`: a `SequenceModel`, or the `lrcssm.features.LiquidModel` of ridge regression.
     - `classes`: labels of the classes in the order of the outputs; `None` for numbers.
     - `channels`: names of the channels, if they have any.
     - `missing`: policy for missing values, as for `Cases.of`.
@@ -45,7 +46,7 @@ class Trained:
     - `extra`: further arrays by name, e.g. the state of an optimiser.
     """
 
-    model: SequenceModel
+    model: Any
     classes: np.ndarray | None = None
     channels: tuple[str, ...] | None = None
     missing: str = "error"
@@ -72,7 +73,10 @@ class Trained:
         - `batch`: cases that are computed at once.
         - `solver`: of the recurrences.
         """
-        return predict(self.model, self.cases(cases) if isinstance(cases, Dataset) else cases, batch, solver)
+        given = self.cases(cases) if isinstance(cases, Dataset) else cases
+        if isinstance(self.model, LiquidModel):
+            return finite_outputs(self.model.outputs(given), given)
+        return predict(self.model, given, batch, solver)
 
     def probabilities(self, cases: Cases | Dataset, **how: Any) -> Any:
         """Probability of each class, `(cases, classes)`; for outputs of each step a list of `(time, classes)`. Arguments as for
@@ -173,16 +177,21 @@ class Trained:
         - `path`: a file that is there is replaced, at once or not at all.
         """
         labels = self.classes
+        if isinstance(self.model, LiquidModel):
+            config, own = self.model.to_arrays()
+        else:
+            config, own = json.loads(self.model.config.to_json()), named_leaves(self.model)
         header = {
             "kind": "model",
-            "config": json.loads(self.model.config.to_json()),
+            "model": type(self.model).__name__,
+            "config": config,
             "classes": None if labels is None else {"dtype": labels.dtype.str, "values": labels.tolist()},
             "channels": self.channels,
             "missing": self.missing,
             "unit": self.unit,
             "provenance": dict(self.provenance),
         }
-        arrays = {f"model{name}": np.asarray(leaf) for name, leaf in named_leaves(self.model).items()}
+        arrays = {f"model{name}": np.asarray(leaf) for name, leaf in own.items()}
         write_arrays(path, header, arrays | {f"extra/{name}": array for name, array in self.extra.items()})
 
     @classmethod
@@ -201,8 +210,10 @@ class Trained:
             place = own if name.startswith("model") else extra
             place[name.removeprefix("model").removeprefix("extra/")] = array
         try:
+            if header["model"] == "LiquidModel":
+                return cls(LiquidModel.from_arrays(header["config"], own), extra=extra, **_described(header))
             config = ModelConfig.from_json(json.dumps(header["config"]))
-            check_size(config, {name: array.shape for name, array in own.items()})
+            check_size(config, {name: array.shape for name, array in own.items()}, str(path))
             return cls(_filled(path, config, own), extra=extra, **_described(header))
         except FileError:
             raise

@@ -1,0 +1,161 @@
+"""A model of random liquid features and a linear read-out: trained without gradients."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data import Cases
+from .calibration import softmax_factor
+from .map import FeatureMap
+from .readout import Readout, fit_readout
+
+N_FEATURES = 14_336
+"""Default number of features."""
+IN_MEMORY = 10_000
+"""Most cases whose features are kept; those of more are computed twice, a part at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LiquidConfig:
+    """Sizes and task of a `LiquidModel`.
+
+    **Attributes:**
+
+    - `input_dim`, `output_dim`: channels of the data, and classes or numbers.
+    - `task`: `"classify"` or `"regress"`; `"features"` without a read-out.
+    - `n_features`: number of features.
+    - `views`: views of the series.
+    """
+
+    input_dim: int
+    output_dim: int
+    task: str
+    n_features: int
+    views: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """All fields as a JSON object."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+class LiquidModel(NamedTuple):
+    """Random liquid features with a read-out.
+
+    **Attributes:**
+
+    - `task`: as for `LiquidConfig`.
+    - `map`: from series to features.
+    - `readout`: from features to decision values or numbers; `None` for features alone.
+    - `factor`: of the decision values, so that their softmax gives calibrated probabilities.
+    """
+
+    task: str
+    map: FeatureMap
+    readout: Readout | None = None
+    factor: float = 1.0
+
+    @classmethod
+    def fit(
+        cls,
+        cases: Cases,
+        task: str,
+        outputs: int,
+        *,
+        n_features: int = N_FEATURES,
+        views: Sequence[str] | None = None,
+        max_time: float | None = None,
+        seed: int = 0,
+        batch: int = 16,
+    ) -> "LiquidModel":
+        """Draw the features and fit their read-out.
+
+        ```python
+        import numpy as np
+        from lrcssm.data import Cases
+        from lrcssm.features import LiquidModel
+
+        rng = np.random.default_rng(0)
+        cases = Cases.of(rng.standard_normal((20, 30, 2)), targets=np.arange(20) % 2)
+        model = LiquidModel.fit(cases, "classify", 2, n_features=1000)
+        print(model.outputs(cases).shape)  # (20, 2)
+        ```
+
+        **Arguments:**
+
+        - `cases`: with targets: numbers of classes, or numbers.
+        - `task`, `outputs`: `"classify"` and the number of classes, or `"regress"` and how many numbers each case has.
+        - `n_features`, `views`, `max_time`, `seed`, `batch`: as for `FeatureMap.of`.
+
+        **Returns:**
+
+        A model whose penalty has the least leave-one-out error, and whose probabilities are calibrated on leave-one-out
+        predictions.
+        """
+        rng = np.random.default_rng(seed)
+        drawn = FeatureMap.of(cases, n_features=n_features, views=views, max_time=max_time, seed=seed, batch=batch)
+        features = drawn(cases) if len(cases) <= IN_MEMORY else lambda which: drawn(cases.take(which))
+        given = np.asarray(cases.targets)
+        if task != "classify":
+            targets = given.reshape(len(given), -1).astype(np.float64)
+            scale = np.where(targets.std(0) > 0, targets.std(0), 1.0)
+            readout, _ = fit_readout(features, targets / scale, rng=rng)
+            return cls(
+                task, drawn, readout._replace(weights=readout.weights * scale, intercept=readout.intercept * scale)
+            )
+        targets = np.where(given[:, None] == np.arange(outputs), 1.0, -1.0)
+        # The only case of a class tells nothing about a fit without it.
+        counted = np.bincount(given, minlength=outputs)[given] > 1
+        readout, held_out = fit_readout(features, targets, counted=counted, rng=rng)
+        return cls(task, drawn, readout, softmax_factor(held_out.predictions, given[held_out.cases]))
+
+    @property
+    def config(self) -> LiquidConfig:
+        """Sizes and task."""
+        outputs = self.map.n_features if self.readout is None else len(self.readout.intercept)
+        return LiquidConfig(
+            self.map.units.mixes.shape[1], outputs, self.task, self.map.n_features, tuple(self.map.views.names)
+        )
+
+    def outputs(self, cases: Cases) -> np.ndarray:
+        """Logits or numbers of each case, `(cases, outputs)`, float64; its features if there is no read-out."""
+        features = self.map(cases)
+        return features if self.readout is None else self.factor * self.readout(features)
+
+    def parameter_count(self) -> int:
+        """Number of fitted numbers: the weights of the read-out."""
+        return 0 if self.readout is None else self.readout.weights.size + self.readout.intercept.size
+
+    def whole(self, **kind: Any) -> str | None:
+        """Reason why a sequence cannot be given in pieces, to follow "it"."""
+        del kind
+        return "summarises each sequence as a whole"
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The model as JSON and arrays by name."""
+        about, arrays = self.map.to_arrays()
+        about |= json.loads(self.config.to_json()) | {"factor": self.factor, "penalty": None}
+        if self.readout is not None:
+            arrays |= {f"readout.{name}": getattr(self.readout, name) for name in _READOUT}
+            about["penalty"] = self.readout.penalty
+        return about, arrays
+
+    @classmethod
+    def from_arrays(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LiquidModel":
+        """The inverse of `to_arrays`; raises `ValueError` or `KeyError` if they do not fit together."""
+        readout = None
+        if about["penalty"] is not None:
+            parts = {name: arrays.pop(f"readout.{name}") for name in _READOUT}
+            readout = Readout(**parts, penalty=float(about["penalty"]))
+        model = cls(about["task"], FeatureMap.from_arrays(about, arrays), readout, float(about["factor"]))
+        if json.loads(model.config.to_json()) != {name: about[name] for name in _CONFIG}:
+            raise ValueError("its arrays are not those of its configuration")
+        if readout is not None and readout.weights.shape != (model.map.n_features, len(readout.intercept)):
+            raise ValueError("its read-out is not that of its features")
+        return model
+
+
+_READOUT = ("mean", "scale", "weights", "intercept")
+_CONFIG = tuple(field.name for field in dataclasses.fields(LiquidConfig))
