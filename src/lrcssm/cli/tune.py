@@ -229,7 +229,9 @@ def best_command(study: Any) -> str | None:
     plan, seed = study.plan, study.plan.seeds[0]
     model, training = plan.fields(study.settings(best[0]))
     options = tuple(f"{name}={json.dumps(value)}" for name, value in model.pop("cell_options", {}).items())
-    columns: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in plan.columns.items()}
+    columns: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in plan.columns.items()
+    }
     return command(
         Train(
             plan.source,
