@@ -3,12 +3,12 @@
 import jax
 import numpy as np
 import pytest
-from lrcssm.features.calibration import softmax_factor
-from lrcssm.features.readout import compressed, fit_readout, leave_one_out
 from sklearn.utils import estimator_checks
 
 from lrcssm import FileError, LrcFeatures, LrcRidgeClassifier, LrcRidgeRegressor
 from lrcssm.features import readout
+from lrcssm.features.calibration import softmax_factor
+from lrcssm.features.readout import compressed, fit_readout, leave_one_out
 
 ALL = [LrcFeatures, LrcRidgeClassifier, LrcRidgeRegressor]
 SMALL = {"n_features": 280, "random_state": 0}
@@ -154,7 +154,7 @@ def test_saved_estimators_are_the_same_to_the_bit(kind, tmp_path):
         if hasattr(model, name):
             np.testing.assert_array_equal(getattr(again, name)(X, times=times), getattr(model, name)(X, times=times))
     other = ALL[ALL.index(kind) - 1]
-    with pytest.raises(FileError, match=f"holds a {kind.__name__}, not a {other.__name__}"):
+    with pytest.raises(FileError, match=f"holds {kind.__name__}, not {other.__name__}"):
         other.load(path)
 
 

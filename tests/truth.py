@@ -24,11 +24,12 @@ def truth_and_reach(step, state, length, eps, draws=3, roundings=8):
         new = step(t, x * (1 + roundings * eps * rng.uniform(-1, 1, x.shape)))
         return new + roundings * eps * rng.uniform(-1, 1, x.shape) * np.maximum(np.abs(new), np.abs(x))
 
+    state = np.asarray(state, np.complex128 if np.iscomplexobj(state) else np.float64)
     with np.errstate(all="ignore"):
-        truth = run(step, np.asarray(state, np.float64), length)
-        reach = np.zeros_like(truth)
+        truth = run(step, state, length)
+        reach = np.zeros(truth.shape)
         for _ in range(draws):
-            reach = np.fmax(reach, np.abs(run(rounded, np.asarray(state, np.float64), length) - truth))
+            reach = np.fmax(reach, np.abs(run(rounded, state, length) - truth))
     wide = np.concatenate([np.repeat(reach[:1], 3, 0), reach, np.repeat(reach[-1:], 3, 0)])
     return truth, np.max([wide[i : i + length] for i in range(7)], 0)
 

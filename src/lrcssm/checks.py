@@ -1,4 +1,4 @@
-"""What the author of a cell runs on it: is its Jacobian what it declares, and is every solver right on it?"""
+"""Checks for the author of a cell: of its declared Jacobian structure, and of every solver on it."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ from .errors import InvalidType, InvalidValue
 
 @dataclasses.dataclass(frozen=True)
 class StructureReport:
-    """What `check_structure` found. True (as a condition) if the declaration is right."""
+    """The result of `check_structure`. True (as a condition) if the declaration is right."""
 
     declared: str
     found: str
@@ -61,8 +61,8 @@ class StructureReport:
 def check_structure(
     cell: Any, *, state: Any = None, samples: int = 16, scale: float = 1.0, key: PRNGKeyArray | None = None
 ) -> StructureReport:
-    """Compares the Jacobian structure that a cell declares with that of its true, dense Jacobian. Of a cell with a complex
-    state it also tells whether it has one, that is, whether `step` is holomorphic.
+    """Compare the Jacobian structure that a cell declares with that of its true, dense Jacobian. For a complex state, also
+    check that there is one, that is, that `step` is holomorphic.
 
     ```python
     import jax, lrcssm
@@ -106,8 +106,7 @@ def check_structure(
 
 
 def _compare(cell: Any, states: Array, drive: Any, dt: Any) -> StructureReport | None:
-    """What is declared and what is found at some states, `(samples, state)`, each with its drive and maybe its dt; nothing
-    where the Jacobian is not finite."""
+    """Compare at some states, `(samples, state)`, each with its drive and maybe its dt; `None` if a Jacobian is not finite."""
     each = (0, 0, 0 if jnp.ndim(dt) else None)
 
     @functools.partial(jax.jit, static_argnums=1)
@@ -147,7 +146,7 @@ def _compare(cell: Any, states: Array, drive: Any, dt: Any) -> StructureReport |
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """One line of `check_agreement`: how a solver did against a plain `lax.scan` and its derivative."""
+    """One line of `check_agreement`: a solver against a plain `lax.scan` and its derivative."""
 
     solver: Solver
     status: Status
@@ -168,9 +167,8 @@ def check_agreement(
     solvers: tuple[Solver, ...] | None = None,
     file: Any = None,
 ) -> list[Agreement]:
-    """Runs every solver on a cell and prints how far each is from a plain `lax.scan` over the cell's step and from its
-    automatic derivative, in all that there is a gradient of: parameters, inputs, dt and initial state. If the cell's
-    Jacobian is not what it declares, that is said first.
+    """Run every solver on a cell and print its distance from a plain `lax.scan` over the cell's step, and that of its
+    gradient in the parameters, inputs, dt and initial state. A wrong declaration of the Jacobian is reported first.
 
     ```python
     import jax, lrcssm
@@ -240,7 +238,7 @@ def _plain(arguments: Arguments) -> Array:
 
 
 def _differentiated(function: Callable) -> Callable:
-    """What `function(arguments)` gives, states first, and the gradient of Σ|states|² in all numbers that it is given."""
+    """The results of `function(arguments)`, states first, and the gradient of Σ|states|² in all numbers that it is given."""
 
     @eqx.filter_jit
     def run(arguments):
@@ -268,7 +266,7 @@ def _compare_along(arguments: Arguments, states: Array, samples: int = 16) -> St
 
 
 def _parts(gradient: Any) -> list[list[Array]]:
-    """Of parameters, inputs, dt and initial state, each measured by its own largest entry."""
+    """The parts of a gradient, each measured by its own largest entry: parameters, inputs, dt and initial state."""
     piece = gradient.piece
     return [jax.tree.leaves(part) for part in (gradient.cell, piece.inputs, piece.dt, gradient.initial)]
 

@@ -27,7 +27,7 @@ from .system import Piece, scan_chunks, update
 def attach(
     states: Array, cell: Any, piece: Piece, initial: Array, *, chunk: int, parallel: bool, matrices: bool
 ) -> Array:
-    """Returns `states` with the derivatives of a solution.
+    """Attach the derivatives of a solution to its states.
 
     **Arguments:**
 

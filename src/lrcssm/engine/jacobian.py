@@ -53,5 +53,5 @@ def unpair(pairs: Array) -> Array:
 
 
 def as_vectors(structure: str) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-    """How to bring states into the form in which matrices of this structure act on the last axis, and back."""
+    """A pair of functions: to the form in which matrices of this structure act on the last axis, and back."""
     return (pair, unpair) if structure == "block2" else (lambda x: x, lambda x: x)

@@ -42,7 +42,7 @@ def smooth_diagonal(
     initial: Inexact[Array, "*state"],
     damping: ArrayLike,
 ) -> Inexact[Array, "time *state"]:
-    """Solves the damped problem for every entry of the state on its own.
+    """Solve the damped problem for every entry of the state on its own.
 
     **Arguments:**
 
@@ -82,7 +82,7 @@ def smooth_dense(
     initial: Inexact[Array, "*batch dim"],
     damping: ArrayLike,
 ) -> Inexact[Array, "time *batch dim"]:
-    """Solves the damped problem with full matrices.
+    """Solve the damped problem with full matrices.
 
     **Arguments:**
 

@@ -38,7 +38,7 @@ _GROWTH = 10.0  # of the largest state in one iteration: a larger step is not ta
 
 
 class Iterate(eqx.Module):
-    """A candidate for the states, linearised, with a verdict for each sample."""
+    """A candidate for the states, linearised, with its residual for each sample."""
 
     states: Inexact[Array, "time batch state"]
     new: Inexact[Array, "time batch state"]
@@ -49,6 +49,8 @@ class Iterate(eqx.Module):
 
 
 class Progress(eqx.Module):
+    """The state of the iteration, with a status of −1 for samples that are not finished."""
+
     at: Iterate
     damping: Float[Array, " batch"]
     status: Int[Array, " batch"]

@@ -34,7 +34,7 @@ def linear_recurrence(
     reverse: bool = False,
     parallel: bool = True,
 ) -> Inexact[Array, "time *more"]:
-    """Evaluates `x_t = A_t x_{t-1} + b_t` for all t.
+    """Evaluate `x_t = A_t x_{t-1} + b_t` for all t.
 
     ```python
     import jax.numpy as jnp
@@ -82,7 +82,7 @@ def linear_recurrence(
 def recurrence_of_maps(
     apply: Callable[[Any, Array], Array], given: Any, offset: Inexact[Array, "time *more"], *, reverse: bool = False
 ) -> Inexact[Array, "time *more"]:
-    """Evaluates `x_t = A_t x_{t-1} + b_t` from zero, one step after the other, where `A_t x` is `apply(given_t, x)`: linear
+    """Evaluate `x_t = A_t x_{t-1} + b_t` from zero, one step after the other, where `A_t x` is `apply(given_t, x)`: linear
     in x, and no matrix has to be built.
 
     **Arguments:**

@@ -1,7 +1,7 @@
 """One recurrence over many devices: time is split among them, and each solves its own part.
 
-What device q does not know is the state that its part begins with, s_q. All of them are found by Newton's method on these
-few states (multiple shooting). Every iteration, each device
+The state s_q with which the part of device q begins is unknown. These few states are found by Newton's method (multiple
+shooting). In every iteration, each device
 
     solves its part from s_q, which ends in e_q = G_q(s_q), with J_q = ∂G_q/∂s_q in the structure of the cell,
     gets the e and J of all others (one exchange, whose size does not depend on the length),
@@ -74,7 +74,7 @@ def over_devices(
 
 
 def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: Any, count: int):
-    """What one device does."""
+    """Solve the part of one device."""
     where = lax.axis_index(how.sequence)
     none = jnp.zeros(state.shape[:-1], jnp.int32)
 
@@ -96,7 +96,7 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
     def body(carry):
         number, starts, _, iterations, _ = carry
         end, jacobian = linearise(lambda start: part(still, start)[1], starts[where], structure)
-        # In one message; and because all that share a sequence then know the same, they need not agree on when to stop.
+        # In one message; all devices of a sequence then have the same numbers, so that they stop at the same iteration.
         told = everywhere(jnp.concatenate([end, jacobian.reshape(*end.shape[:-1], -1)], -1))
         ends, jacobians = told[..., : end.shape[-1]], told[..., end.shape[-1] :].reshape(count, *jacobian.shape)
         new = _propagate(first, starts, ends, jacobians, structure, safe=True)

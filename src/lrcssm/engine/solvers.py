@@ -118,7 +118,7 @@ class ELK(Iterative):
 
 @dataclasses.dataclass(frozen=True)
 class Jacobi(Iterative):
-    """The zeroth order: every step is evaluated from the last iterate's states, without any Jacobian. Right after T
+    """Jacobi's iteration: every step is evaluated from the states of the last iterate, without any Jacobian. Exact after T
     iterations at the latest, and after about as many as the cell remembers steps.
 
     **Arguments:**
@@ -138,8 +138,8 @@ class Jacobi(Iterative):
 
 @dataclasses.dataclass(frozen=True)
 class Auto(AbstractSolver):
-    """Chooses by backend and structure, and never leaves a solve unfinished: what Newton does not solve is computed
-    step by step, and the status says so. `Solution.solver` names the choice.
+    """The solver for this backend and the structure of the cell. Samples that Newton's method does not solve are computed step
+    by step, with `Status.FELL_BACK`. `Solution.solver` names the choice.
 
     **Arguments:**
 
@@ -181,8 +181,8 @@ class Auto(AbstractSolver):
 
 @dataclasses.dataclass(frozen=True)
 class Sharded(AbstractSolver):
-    """Splits time over devices: each solves its own part, and what their parts begin with is found by Newton's method, with
-    one small exchange in each iteration. Of P devices at most P − 1 iterations are needed, most often two.
+    """Time split over devices: each solves its own part, and the states at the shard boundaries are found by Newton's method,
+    with one small exchange in each iteration. P devices need at most P − 1 iterations, most often two.
 
     ```python
     import jax, lrcssm
@@ -193,7 +193,8 @@ class Sharded(AbstractSolver):
     states = lrcssm.solve(cell, inputs, solver=lrcssm.Sharded(mesh)).states
     ```
 
-    Derivatives are exact, forward and reverse, but only the first.
+    Derivatives are exact, forward and reverse, but only the first. Inside of `jit` a solve that fails does not raise, because
+    an error of one device would leave the others waiting: its states are NaN, and `Solution.status` has the reason.
 
     **Arguments:**
 

@@ -96,7 +96,7 @@ CHUNK_ELEMENTS = 2**17
 
 
 def chunk_length(length: int, elements_per_step: int, elements: int = CHUNK_ELEMENTS) -> int:
-    """How many steps to take at a time: a divisor of the length near the wanted size, if there is one."""
+    """The number of steps to take at a time: a divisor of the length near the wanted size, if there is one."""
     wanted = max(1, elements // elements_per_step)
     if length <= 2 * wanted:
         return length

@@ -62,7 +62,7 @@ def scale(
 def within(
     distance: Float[Array, "*shape"], size: Float[Array, "*shape"], rtol: float, atol: float
 ) -> Bool[Array, "*shape"]:
-    """Where a distance is within the tolerance. NaN is not, and nothing is where the size is not finite."""
+    """Compare distances with the tolerance. NaN is not within it, and nothing is where the size is not finite."""
     floor = max(atol, float(jnp.finfo(distance.dtype).tiny))
     return (distance <= rtol * size + floor) & (size < jnp.inf)
 
