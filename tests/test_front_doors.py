@@ -16,8 +16,9 @@ def leaves(model):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(model)]
 
 
+@pytest.mark.parametrize("method", ["gradient", "ridge"])
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
-def test_estimator_and_command_line_give_the_same_bits(kind, tmp_path, monkeypatch):
+def test_estimator_and_command_line_give_the_same_bits(kind, method, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rng = np.random.default_rng(0)
     X = np.cumsum(rng.normal(size=(30, 2, 25)), -1).astype(np.float32)
@@ -25,7 +26,7 @@ def test_estimator_and_command_line_give_the_same_bits(kind, tmp_path, monkeypat
     for part, which in {"TRAIN": slice(0, 22), "TEST": slice(22, None)}.items():
         series = [one.T for one in X[which]]
         write_ts(tmp_path / f"walk_{part}.ts", series, y[which], ("down", "up") if kind == "classes" else None)
-    words = [f"--{name.replace('_', '-')} {value}" for name, value in SMALL.items()]
+    options = [f"--{name.replace('_', '-')} {value}" for name, value in SMALL.items()] if method == "gradient" else []
     command = [
         "train",
         "walk",
@@ -38,10 +39,20 @@ def test_estimator_and_command_line_give_the_same_bits(kind, tmp_path, monkeypat
         "--split-seed",
         "3",
     ]
-    assert cli.main([*command, "--quiet", *" ".join(words).split()]) == 0
+    assert cli.main([*command, *" ".join(options).split()]) == 0
+    assert f"Method: {method}" in capsys.readouterr().err  # chosen by itself, and said
     trained = lrcssm.load(tmp_path / "run")
-    made = lrcssm.LrcSSMClassifier if kind == "classes" else lrcssm.LrcSSMRegressor
-    estimator = made(**SMALL, random_state=3).fit(X[:22], y[:22])
+    kinds = {
+        ("gradient", "classes"): lrcssm.LrcSSMClassifier, ("gradient", "numbers"): lrcssm.LrcSSMRegressor,
+        ("ridge", "classes"): lrcssm.LrcRidgeClassifier, ("ridge", "numbers"): lrcssm.LrcRidgeRegressor,
+    }  # fmt: skip
+    estimator = kinds[method, kind](**SMALL if method == "gradient" else {}, random_state=3).fit(X[:22], y[:22])
     assert trained.model.config == estimator.model_.config
+    if method == "ridge":
+        ours, theirs = (model.to_arrays()[1] for model in (trained.model, estimator.model_))
+        assert set(ours) == set(theirs)
+        for name in ours:
+            np.testing.assert_array_equal(ours[name], theirs[name])
+        return
     for a, b in zip(leaves(trained.model), leaves(estimator.model_), strict=True):
         np.testing.assert_array_equal(a, b)

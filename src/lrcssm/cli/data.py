@@ -1,4 +1,4 @@
-"""The commands `lrcssm data list`, `show` and `fetch`: what they can be asked. What they do is in `lrcssm.data`."""
+"""`lrcssm data list`, `show` and `fetch`."""
 
 import dataclasses
 import io
@@ -6,6 +6,7 @@ import sys
 from typing import Annotated
 
 from ..errors import InvalidValue
+from .options import ColumnOptions
 from .parser import Arg
 
 
@@ -21,7 +22,7 @@ class ListData:
     """Print JSON, with everything."""
 
     def run(self) -> None:
-        """Prints a table, or JSON."""
+        """Print a table, or JSON."""
         from ..report.dataset import list_entries
 
         _print_what_can_be_printed()
@@ -36,19 +37,18 @@ class ShowData:
     """A name of lrcssm data list, one with a length such as adding:4000, or the path of a file or folder."""
     data_dir: Annotated[str | None, Arg("PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
-    target: Annotated[str | None, Arg("COLUMN")] = None
-    """The column of a .csv that holds the targets; one called target, label, class or y if not given."""
+    columns: ColumnOptions = ColumnOptions()
     picture: Annotated[str | None, Arg("FILE")] = None
     """Also draw some series of each class into this file: .png, .svg or .pdf."""
     json: bool = False
     """Print JSON."""
 
     def run(self) -> None:
-        """Prints the facts and a sketch, or JSON."""
+        """Print the facts and a sketch, or JSON."""
         from ..report.dataset import show
 
         _print_what_can_be_printed()
-        show(self.source, self.data_dir, self.picture, self.json, self.target)
+        show(self.source, self.data_dir, self.picture, self.json, **self.columns.as_arguments())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class FetchData:
             raise InvalidValue(f"--retries got {self.retries}; give 0 or more.")
 
     def run(self) -> None:
-        """Downloads with a bar of progress, and says where each data set is."""
+        """Download with a bar of progress, and print where each data set is."""
         from ..data.archive import MIRROR, fetch
 
         _print_what_can_be_printed()

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from typing import Annotated, Any
 
+from ..features import LiquidModel
 from ..machine import environment, write_record
 from ..models import parameter_count
 from ..report.table import print_facts
@@ -40,8 +41,9 @@ class Info:
 def facts_of(trained: Trained) -> dict[str, Any]:
     """Facts about a model: its task, inputs, outputs and configuration."""
     config = json.loads(trained.model.config.to_json())
-    sizes = ("hidden_dim", "state_dim", "num_blocks")
-    usual = ("input_dim", "output_dim", "task", "cell", *sizes)
+    liquid = isinstance(trained.model, LiquidModel)
+    sizes = ("n_features",) if liquid else ("cell", "hidden_dim", "state_dim", "num_blocks")
+    usual = ("input_dim", "output_dim", "task", *sizes)
     return {
         "task": config["task"],
         "data": trained.provenance.get("data"),
@@ -50,11 +52,10 @@ def facts_of(trained: Trained) -> dict[str, Any]:
         "outputs": config["output_dim"],
         "times": None if trained.unit is None else f"one step is {trained.unit:.6g} of the data's time",
         "missing values": trained.missing,
-        "cell": config["cell"],
         **{name: config[name] for name in sizes},
         "other fields": {
             name: value for name, value in config.items() if name not in usual and value not in ({}, [], None)
         },
-        "parameters": parameter_count(trained.model),
+        "parameters": trained.model.parameter_count() if liquid else parameter_count(trained.model),
         "sample by sample": "yes" if (why := trained.model.whole()) is None else f"no: it {why}",
     }

@@ -8,8 +8,9 @@ import json
 import pathlib
 import shlex
 import sys
+import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jax
 import numpy as np
@@ -17,10 +18,13 @@ import numpy as np
 from ..compilation import remember_compilations
 from ..data import Cases, Dataset, load
 from ..engine.solvers import SOLVERS
+from ..features import LiquidModel
+from ..features.model import N_FEATURES
 from ..interrupts import heeding_interrupts
 from ..machine import environment
 from ..memory import keep_memory
 from ..models import ModelConfig, SequenceModel, parameter_count
+from ..options import options_of
 from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit, recipe
 from ..training.folder import Folder, RunError
 from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
@@ -41,6 +45,9 @@ class Train:
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, Arg("DIR")] = None
     """Folder of the run; runs/NAME if not given."""
+    method: Literal["auto", "ridge", "gradient"] = "auto"
+    """Ridge regression on random liquid features, in seconds; or gradient steps. auto takes ridge, unless an option of model,
+    training or devices or a preset asks for gradient steps."""
     preset: Annotated[str, Arg("PRESET")] = "default"
     """Settings to start from: default, which do well on most data; or those of an extension: released, the code released with
     the paper, and paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
@@ -89,8 +96,10 @@ def run(options: Train) -> None:
     refuse_missing(data, options.missing)
     cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
+    known = Facts.of_dataset(data, cases)
+    method, reason = _method(options, known)
     config, training = recipe(
-        Facts.of_dataset(data, cases), given(options.model), given(options.training) | {"seed": options.seed},
+        known, given(options.model), given(options.training) | {"seed": options.seed},
         preset=find_preset(options.preset, data),
     )  # fmt: skip
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
@@ -104,24 +113,59 @@ def run(options: Train) -> None:
         "data": {"name": data.name, "cases": {name: len(part) for name, part in split._asdict().items()},
                  "steps": cases.longest, "channels": cases.channels, "classes": data.classes}
                  | origin(data, options.source, options.data_dir),
-        "model": json.loads(config.to_json()), "parameters": parameter_count(model),
+        "method": method, "model": json.loads(config.to_json()), "parameters": parameter_count(model),
         "training": dataclasses.asdict(training),
     }  # fmt: skip
+    if method == "ridge":
+        facts |= {
+            "model": {"cell": "LRC", "n_features": N_FEATURES},
+            "parameters": None,
+            "training": {"seed": options.seed},
+        }
     with folder.claimed(resume=options.resume, overwrite=options.overwrite) if first else contextlib.nullcontext():
         if first and options.resume and folder.file("run.json").exists():
             same_run(folder, facts)
         if not (options.quiet or options.json):
             _say(f"{data.name}: {len(train)} cases for training, {len(validation)} for validation, {len(split.test)} for test; "
                  f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if data.guess else ''}")  # fmt: skip
-            _say(
-                f"{config.cell} model, {facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
-            )
+            _say(reason)
+            if method == "gradient":
+                size = f"{facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
+                _say(f"{config.cell} model, {size}")
         begin = functools.cache(lambda: folder.begin(facts, resume=options.resume)) if first else lambda: None
-        fitted = _fit(options, model, train, validation, training, mesh, folder, begin)
+        if method == "gradient":
+            fitted = _fit(options, model, train, validation, training, mesh, folder, begin)
+        else:
+            # Leave-one-out needs no validation cases, so all of them are for training.
+            whole = cases.take(np.sort(np.concatenate([split.train, split.validation])))
+            start = time.perf_counter()
+            liquid = LiquidModel.fit(whole, known.task, known.outputs, seed=options.seed)
+            fitted = Fitted(liquid, float("nan"), 0, (), time.perf_counter() - start)
+            facts |= {
+                "model": facts["model"] | json.loads(liquid.config.to_json()),
+                "parameters": liquid.parameter_count(),
+            }
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
             _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
+
+
+def _method(options: Train, known: Facts) -> tuple[str, str]:
+    """The method of training, and the reason for it in one sentence."""
+    asked = [name for name in ("model", "training") if given(getattr(options, name))]
+    asked += [name for name in ("preset", "on", "solver") if getattr(options, name) != getattr(Train, name)]
+    if options.method == "ridge" and known.task not in ("classify", "regress"):
+        raise RunError(f"--method ridge predicts one target for a series, not {known.task}; give --method gradient.")
+    if options.method == "ridge" and asked:
+        raise RunError("--method ridge has no options of model, training, solver or devices; leave them out.")
+    if options.method != "auto":
+        return options.method, f"Method: {options.method}, as given."
+    if asked:
+        return "gradient", "Method: gradient, because options of it were given."
+    if known.task not in ("classify", "regress"):
+        return "gradient", "Method: gradient, because each step has a target."
+    return "ridge", "Method: ridge on random liquid features; --method gradient trains an LrcSSM by gradients instead."
 
 
 def _fit(
@@ -215,7 +259,7 @@ def command(options: Train) -> str:
     words = ["lrcssm", "train", options.source]
     for name, value in _flags(options):
         words.append(flag(name))
-        if value is not True or name in ModelOptions.__dataclass_fields__:
+        if value is not True or name in options_of(ModelOptions):
             words += [
                 {True: "yes", False: "no"}.get(one, str(one)) if isinstance(one, bool) else str(one)
                 for one in _listed(value)

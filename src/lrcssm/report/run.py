@@ -29,14 +29,14 @@ def write_report(
     found: dict[str, Any],
     rows: Sequence[dict[str, Any]],
 ) -> None:
-    """Writes `report.html`.
+    """Write `report.html`.
 
     **Arguments:**
 
-    - `folder`: where to.
-    - `facts`: what `run.json` holds.
-    - `fitted`: what training gave.
-    - `test`, `outputs`: the test cases (or others, if `found["part"]` says so), and what the model makes of them.
+    - `folder`: of the run.
+    - `facts`: content of `run.json`.
+    - `fitted`: result of training.
+    - `test`, `outputs`: the test cases (or others, if `found["part"]` says so), and the outputs of the model for them.
     - `found`: their scores.
     - `rows`: their predictions, as in `predictions.csv`.
     """
@@ -58,18 +58,18 @@ def write_report(
     what = f"Most uncertain {part} cases" if classes is not None else f"{part.capitalize()} cases that are furthest off"
     picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
     parts.append(section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
-    constants = time_constants(fitted.model, test)
-    config = fitted.model.config
-    steps = dict(config.signature)["windows"] if config.signature else -(-test.longest // config.patch)
+    constants = time_constants(fitted.model, test) if isinstance(fitted.model, SequenceModel) else []
     if constants:
+        config = fitted.model.config
+        steps = dict(config.signature)["windows"] if config.signature else -(-test.longest // config.patch)
         parts.append(section(
             "Memory",
-            f"How many steps (after patching) each unit remembers along the first {part} case: −1 over its Lyapunov exponent.",
+            f"Steps (after patching) that each unit remembers along the first {part} case: −1 over its Lyapunov exponent.",
             plots.svg(plots.time_constants(constants, steps)),
         ))  # fmt: skip
-    if fitted.history:
+    if any(one.iterations for one in fitted.history):
         parts.append(section(
-            "Solver", "Iterations of the solver while training, on average; a sequential sweep needs none.",
+            "Solver", "Iterations of the solver while training, on average.",
             plots.svg(plots.iterations(fitted.history)),
         ))  # fmt: skip
     parts.append(section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))
@@ -80,7 +80,7 @@ def write_report(
 
 
 def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
-    """How long the units of each block remember, along the first case; nothing if the blocks are not recurrent."""
+    """Time constants of the units of each block along the first case; empty if the blocks are not recurrent."""
     inputs = jnp.asarray(cases.series[0])[:, None]
     dt = None if cases.dt is None else jnp.asarray(cases.dt[0])[:, None]
     mask = None if cases.valid is None else jnp.asarray(cases.valid[0])[:, None]
@@ -107,7 +107,7 @@ def _head(facts, fitted, found) -> str:
     cards += [
         (f"{found['cases']:,}", f"{found['part']} cases"),
         (f"{facts['parameters']:,}", "parameters"),
-        (f"{fitted.history[-1].seconds:.0f} s" if fitted.history else "–", "training time"),
+        (f"{fitted.seconds:.0f} s", "training time"),
     ]
     data, sizes = facts["data"], facts["data"]["cases"]
     about = (

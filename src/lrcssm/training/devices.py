@@ -66,13 +66,14 @@ def keep_everywhere(tree: Any, solver: Solver) -> Any:
 
 def spread(batch: Batch, solver: Solver) -> Batch:
     """A batch with each array where it belongs on the devices."""
-    if solver.devices is None:
+    mesh = solver.devices
+    if mesh is None:
         return batch
     length, cases = batch.inputs.shape[:2]
 
     def placed(array):
         axes = solver.axes if array.shape[:2] == (length, cases) else solver.axes[1:]
-        return _placed(array, solver.devices, *axes)
+        return _placed(array, mesh, *axes)
 
     return jax.tree.map(placed, batch)
 

@@ -33,12 +33,14 @@ from .step import Step, TrainState, checked_steps
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-    """The best model, its score on the validation cases (larger is better), its step, and all evaluations."""
+    """The best model, its score on the validation cases (larger is better), its step, all evaluations, and the time of
+    training."""
 
-    model: SequenceModel
+    model: Any
     score: float
     step: int
     history: tuple[Evaluation, ...]
+    seconds: float = 0.0
 
 
 class Progress(eqx.Module):
@@ -154,7 +156,8 @@ def fit(
         if over:
             break
     best = progress.best if mesh is None else local(progress.best)
-    return Fitted(best, progress.score, progress.best_step, progress.history)
+    seconds = progress.history[-1].seconds if progress.history else progress.seconds
+    return Fitted(best, progress.score, progress.best_step, progress.history, seconds)
 
 
 def one_pass(
