@@ -174,7 +174,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
 
 
 def cache_folder() -> pathlib.Path:
-    """Where lrcssm keeps what it can make or fetch again."""
+    """Folder for files that lrcssm can make or fetch again."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG specification wants relative paths to be ignored.
     return (cache if cache.is_absolute() else pathlib.Path.home() / ".cache") / "lrcssm"

@@ -1,4 +1,4 @@
-"""How far a recurrence can go: bounds that hold for all inputs, and what a given trajectory did.
+"""Bounds of a recurrence that hold for all inputs, and diagnosis of a given trajectory.
 
 `certify` reads bounds off the parameters. `diagnose` looks at the Jacobians along a solution. The page on stability has
 the theorem that `certify` evaluates, with its proof, and what it does not cover.
@@ -22,7 +22,7 @@ from .errors import InvalidType, InvalidValue
 
 
 class Certificate(NamedTuple):
-    """What holds for each unit of a cell, whatever the inputs are. Infinite where nothing is known.
+    """Bounds for each unit of a cell that hold for all inputs; infinite where nothing is known.
 
     **Attributes:**
 
@@ -126,7 +126,7 @@ def certify(
 
 
 class Diagnosis(NamedTuple):
-    """What the Jacobians along a trajectory say, for each sample.
+    """Summary of the Jacobians along a trajectory, for each sample.
 
     **Attributes:**
 
@@ -203,7 +203,7 @@ def _largest_exponents(blocks):
 
 
 def time_constants(cell: Cell, inputs: Any, *, state: Any = None, dt: Any = None) -> Float[Array, " units"]:
-    """How many steps each unit remembers: −1 over its Lyapunov exponent along a sequence, averaged over the samples.
+    """Number of steps that each unit remembers: −1 over its Lyapunov exponent along a sequence, averaged over the samples.
 
     ```python
     import jax, lrcssm

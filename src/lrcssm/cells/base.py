@@ -1,4 +1,4 @@
-"""What a cell is: the contract between a recurrence and the engine that evaluates it over time."""
+"""The contract of a cell, between a recurrence and the engine that evaluates it over time."""
 
 import abc
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -59,7 +59,7 @@ class Cell(eqx.Module):
     def read(
         self, state: Inexact[Array, "... state"], inputs: Inexact[Array, "... input"]
     ) -> Inexact[Array, "... out"]:
-        """What the next layer sees: the state itself unless a cell says otherwise."""
+        """Features for the next layer: the state itself unless a cell says otherwise."""
         del inputs
         return state
 
@@ -83,7 +83,7 @@ def _dtype(cell: Cell):
 
 
 def parameter_count(tree: Any) -> int:
-    """How many real numbers its floating-point arrays hold; a complex one counts as two."""
+    """Count the real numbers in the floating-point arrays; a complex one counts as two."""
     arrays = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
     return sum(array.size * (2 if jnp.iscomplexobj(array) else 1) for array in arrays)
 

@@ -67,7 +67,7 @@ class _Dense(Cell):
         return (softplus(self.g), softplus(self.g_leak)) if self.nonnegative else (self.g, self.g_leak)
 
     def _synapses(self, values, part):
-        """What the sources in `part` add to f and z."""
+        """Contribution of the sources in `part` to f and z."""
         g, _ = self._conductances()
         open = sigmoid(self.a[part] * values[..., None] + self.b[part])
         return jnp.sum(g[part] * open, -2), jnp.sum(self.k[part] * open, -2)

@@ -110,7 +110,7 @@ class LinOSS(Cell):
         return jnp.zeros((*batch_shape, 4 * self.state_dim), self.d.dtype)
 
     def drive(self, inputs: Float[Array, "... input"]) -> Float[Array, "... two_units"]:
-        """What a step of `dt` = 1 adds to the velocity, Δ B u / S, real and imaginary part."""
+        """Increment of the velocity in a step of `dt` = 1, Δ B u / S, real and imaginary part."""
         h, _, s = self._coefficients(1.0)
         return linear(inputs, self.b * twice(h / s))
 

@@ -1,4 +1,4 @@
-"""What the liquid cells with a diagonal Jacobian share: conductances, their options, and a contraction.
+"""Common parts of the liquid cells with a diagonal Jacobian: conductances, their options, and a contraction.
 
 Paper (equations 8 and 9; σ is the logistic function, everything per unit i):
 
@@ -184,7 +184,7 @@ class Liquid(Cell):
 
     @property
     def affine(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether a step is affine in the state."""
+        """True if a step is affine in the state."""
         return self.state_dependence == "none"
 
     @abc.abstractmethod

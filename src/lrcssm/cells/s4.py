@@ -41,7 +41,7 @@ def hold(z: Complex[Array, "..."]) -> tuple[Complex[Array, "..."], Complex[Array
 
 
 class DiagonalS4(Cell):
-    """What S4D and LiquidS4 share: the parameters, the discretisation and what is read."""
+    """Common parts of S4D and LiquidS4: parameters, discretisation and read-out."""
 
     affine = True
     expands = True
@@ -100,7 +100,7 @@ class DiagonalS4(Cell):
 
     @abc.abstractmethod
     def _moved(self, keep: Array, pushed: Array) -> Array:
-        """What multiplies the state, given Ā and B̄ u."""
+        """Factor of the state, given Ā and B̄ u."""
 
     def _discretised(self, dt) -> tuple[Complex[Array, "... input half"], Complex[Array, "... input half"]]:
         """Ā and B̄ for each feature and state."""
@@ -144,7 +144,7 @@ class S4D(DiagonalS4):
         return keep
 
     def kernel(self, length: int) -> Float[Array, "time input"]:
-        """What one impulse gives at its own step and those after it, without D: K_l = 2 Re Σ_n C B̄ Ā^l. From a zero state
+        """Response to one impulse at its own step and those after it, without D: K_l = 2 Re Σ_n C B̄ Ā^l. From a zero state
         the outputs are the causal convolution of the inputs with it, and D u.
 
         One state after the other, so that the memory is that of the kernel."""

@@ -59,7 +59,7 @@ def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -
 
 
 def _join(options: DeviceOptions, wanted: int | None, environ: Mapping[str, str]) -> bool:
-    """Whether there are other processes; then they are known to each other after this call. `wanted`: devices of all."""
+    """Join the other processes, if there are any, and return whether there are. `wanted`: devices of all."""
     given = (options.coordinator, options.processes, options.process)
     tasks = slurm_tasks(options, environ)
     if any(one is not None for one in given) and None in given:

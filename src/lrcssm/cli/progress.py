@@ -1,4 +1,4 @@
-"""What a run says while it goes on: a bar for people, lines for a log, JSON for programs, or nothing."""
+"""Progress of a run: a bar for people, lines for a log, JSON for programs, or nothing."""
 
 import contextlib
 import json

@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether everything was done: runs this command in a process of its own if it is one of several. There, and if it is
+    """Run this command in a child process if it is one of several, and return true when that is done. In the child, and if it is
     the only one, returns false."""
     if environ.get(_MARK) == str(os.getppid()):
         _end_with_parent()

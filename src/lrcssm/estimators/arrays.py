@@ -1,4 +1,4 @@
-"""What users have, as what models take: series `(time, channels)`, checked.
+"""Conversion of arrays of users to series `(time, channels)`, checked.
 
 Arrays are those of aeon and sktime: `(n_cases, n_channels, n_timepoints)`; or `(n_cases, n_timepoints)`, which is also
 scikit-learn's table of samples and features; or a list of `(n_channels, T_i)` or `(T_i,)` for unequal lengths,
@@ -143,7 +143,7 @@ def _refuse_axes(X: Any) -> None:
 
 
 def _is_list(X: Any) -> bool:
-    """Whether these are single arrays; lists of numbers are, if their lengths differ, and else a table."""
+    """True for a list of single arrays; lists of numbers are one if their lengths differ, and else a table."""
     if not isinstance(X, list | tuple) or not X:
         return False
     if all(isinstance(one, list | tuple) for one in X):
@@ -152,7 +152,7 @@ def _is_list(X: Any) -> bool:
 
 
 def _lengths(one: Sequence[Any]) -> tuple[int, ...]:
-    """Those of the channels of a series, or a 0 for each number of one without channels."""
+    """Lengths of the channels of a series, or a 0 for each number of one without channels."""
     return tuple(len(row) if hasattr(row, "__len__") else 0 for row in one)
 
 

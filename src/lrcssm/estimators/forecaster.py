@@ -73,7 +73,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         return self
 
     def predict(self, X: Any = None, horizon: int | None = None, times: Any = None) -> Any:
-        """What comes next.
+        """Forecast the next values.
 
         **Arguments:**
 
@@ -212,7 +212,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         self._keep(series, stamps)
 
     def _windows(self, series: list[np.ndarray], stamps: list[np.ndarray] | None, begins: list[np.ndarray]) -> Windows:
-        """Those that can be used."""
+        """Windows that can be used."""
         windows = Windows.of(series, stamps, begins, self.window_, self.horizon_)
         return windows.take(usable(windows.pieces, self.missing))
 
@@ -236,7 +236,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         return stamps
 
     def _keep(self, series: list[np.ndarray], stamps: list[np.ndarray] | None) -> None:
-        """What forecasts start from: a window, and the missing steps after it."""
+        """Keep the values from which forecasts start: a window, and the missing steps after it."""
         counts = [self.window_ + self._gap(one) for one in series]
         self.tails_ = [one[-count:].copy() for one, count in zip(series, counts, strict=True)]
         self.stamps_ = None
@@ -244,7 +244,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
             self.stamps_ = [one[-count:].copy() for one, count in zip(stamps, counts, strict=True)]
 
     def _gap(self, series: np.ndarray) -> int:
-        """How many missing steps are at the end of a series."""
+        """Number of missing steps at the end of a series."""
         known = np.flatnonzero(believable(series, self.missing))
         return len(series) - 1 - int(known[-1]) if len(known) else len(series)
 
@@ -354,11 +354,11 @@ def _piece(model, inputs, mask, dt, state, solver):
 
 
 def _several(X: Any) -> bool:
-    """Whether this is a list of series."""
+    """True for a list of series."""
     X = as_list(X)
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(one, np.ndarray) and one.ndim for one in X)
 
 
 def _flat(X: Any) -> bool:
-    """Whether a series, or the first of several, has one axis."""
+    """True if a series, or the first of several, has one axis."""
     return np.ndim(X[0] if _several(X) else X) == 1

@@ -41,7 +41,7 @@ def window_of(forecaster: Any, length: int) -> int:
 
 
 def positions(length: int, window: int, horizon: int, *, start: int = 0, most: int | None = None) -> np.ndarray:
-    """Where a window begins such that what follows it begins at `start` or later and ends within the series; if there
+    """Positions of windows whose following values begin at `start` or later and ends within the series; if there
     are more than `most` of them, evenly spaced ones."""
     found = np.arange(max(0, start - window), length - window - horizon + 1)
     return found if most is None or len(found) <= most else found[np.linspace(0, len(found) - 1, most).astype(int)]
@@ -57,7 +57,7 @@ def cut(
 
 
 def levels(pieces: Float[np.ndarray, "cases window channels"], kind: str) -> Float[np.ndarray, "cases 1 channels"]:
-    """What is subtracted from a window and from what follows it, so that a level never seen before is no obstacle; of the
+    """Level that is subtracted from a window and from the values after it, so that a level never seen before is no obstacle; of the
     values that are there."""
     if kind == "last":
         return carried_forward(pieces)[:, -1:]
@@ -105,7 +105,7 @@ class Windows:
         window: int,
         horizon: int,
     ) -> "Windows":
-        """Those of all series that begin at `begins`."""
+        """Windows of all series that begin at `begins`."""
         parts = [cut(one, where, window, horizon) for one, where in zip(series, begins, strict=True)]
         pieces, after = (np.concatenate(both) for both in zip(*parts, strict=True))
         if stamps is None:
@@ -147,7 +147,7 @@ def seasonal_naive(
 
 
 def naive_error(series: list[np.ndarray], season: int) -> Float[np.ndarray, " channels"]:
-    """Of each channel, the mean absolute error of the seasonal naive forecast within the series, one season ahead: the
+    """Mean absolute error of the seasonal naive forecast of each channel within the series, one season ahead: the
     unit of MASE (Hyndman and Koehler, "Another look at measures of forecast accuracy", 2006). It is 1 where that is 0."""
     changes = [np.abs(one[season:] - one[:-season]) for one in series if len(one) > season]
     changes = np.concatenate(changes) if changes else np.zeros((1, series[0].shape[1]))

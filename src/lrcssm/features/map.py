@@ -80,7 +80,7 @@ class FeatureMap(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """How many there are."""
+        """Number of features."""
         return len(STATISTICS) * self.units.cell.v.size
 
     def names(self) -> list[str]:

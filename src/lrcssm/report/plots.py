@@ -54,7 +54,7 @@ def iterations(history: Sequence[Evaluation]) -> Figure:
 
 
 def confusion(targets: np.ndarray, guesses: np.ndarray, classes: Sequence[str]) -> Figure:
-    """How many cases of each class were taken for which."""
+    """Confusion matrix: cases of each true and predicted class."""
     size = len(classes)
     counts = np.zeros((size, size), int)
     np.add.at(counts, (targets, guesses), 1)
@@ -110,7 +110,7 @@ def series(cases: Sequence[np.ndarray], titles: Sequence[str]) -> Figure:
 
 
 def time_constants(layers: Sequence[np.ndarray], steps: int) -> Figure:
-    """How many steps each unit remembers, sorted, for each block."""
+    """Time constants of the units of each block, sorted."""
     figure = Figure(figsize=(8, 2.8), layout="constrained")
     axes = figure.subplots()
     for i, found in enumerate(layers):

@@ -151,7 +151,7 @@ def identity(
 
 
 def _short(theirs: Any, mine: Any) -> str:
-    """What differs, not everything."""
+    """The first difference of two values, as text."""
     if isinstance(theirs, dict) and isinstance(mine, dict):
         odd = {k: theirs.get(k) for k in {**theirs, **mine} if theirs.get(k) != mine.get(k)}
         name, value = next(iter(odd.items()))
