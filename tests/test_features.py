@@ -113,18 +113,28 @@ def test_padding_and_skipped_steps_are_inert():
     np.testing.assert_array_equal(sweep.pooled(features.units, features.reference, longer), expected)
 
 
-def test_missing_values_do_not_matter():
-    """A value that is masked may be anything."""
+def test_masked_steps_are_inert():
+    """Where one channel is missing, the others may be anything, before the first observed step too."""
     data = series(lengths=(30, 30))
-    hidden = [one.copy() for one in data]
-    hidden[0][5], hidden[1][20] = np.nan, np.nan
-    cases = Cases.of(hidden, missing="mask")
-    assert cases.valid is not None
+    for one, steps in zip(data, ([0, 1, 5], [20, 29]), strict=True):
+        one[steps, 0] = np.nan
+    cases = Cases.of(data, missing="mask")
     features = FeatureMap.of(cases, n_features=10 * len(STATISTICS))
-    found = features(cases)
-    assert np.isfinite(found).all()
-    again = features(Cases.of(hidden, missing="mask"))
-    np.testing.assert_array_equal(found, again)
+    other = [np.where(np.isnan(one[:, :1]), [[np.nan, 1e6]], one) for one in data]
+    changed = Cases.of(other, missing="mask")
+    assert not np.array_equal(changed.series[0], cases.series[0])
+    np.testing.assert_array_equal(features(changed), features(cases))
+    again = FeatureMap.of(changed, n_features=10 * len(STATISTICS))
+    np.testing.assert_array_equal(again(changed), features(cases))
+
+
+def test_views_of_a_masked_series():
+    cases = Cases.of([np.array([[np.nan], [1.0], [np.nan], [4.0], [4.0]])], missing="mask")
+    views = FeatureMap.of(cases, n_features=100, views=["levels", "differences"]).views
+    levels = (np.array([1, 1, 1, 4, 4]) - 3) / np.std([1, 4, 4])
+    changes = np.diff(levels, prepend=levels[0])
+    scale = np.std(np.diff([levels[1], levels[3], levels[4]], prepend=levels[1]))
+    np.testing.assert_allclose(views(cases, 0)[:, :, 0], np.stack([levels, changes / scale], 1), rtol=1e-6)
 
 
 @pytest.mark.parametrize("length", [1, 2, 9])

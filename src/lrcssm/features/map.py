@@ -71,7 +71,7 @@ class FeatureMap(NamedTuple):
         chosen = Views.of(cases, views)
         length = int(np.median([len(one) for one in cases.series]))
         design = design_of(n_features)
-        units, _ = draw(rng, design, len(chosen.names), cases.channels, length, max_time or max(length / 2, 1.0))
+        units = draw(rng, design, len(chosen.names), cases.channels, length, max_time or max(length / 2, 1.0))
         sample = cases.take(np.sort(rng.permutation(len(cases))[:_CALIBRATION_CASES]))
         signals = list(batches(sample, chosen, units, batch))
         units = scaled(units, np.concatenate([_some_taps(rng, part, units) for part, _ in signals]))

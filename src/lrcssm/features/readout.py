@@ -94,8 +94,11 @@ def fit_readout(
         shift, weights = z.mean(0, dtype=np.float64), z.T.astype(np.float64) @ dual
     else:
         prepared = lambda which: compressed(rows(which), mean, scale)
-        by_cases = not callable(features) and len(targets) <= len(mean)
-        shift, weights = (_solve_by_cases if by_cases else _solve_by_features)(prepared, targets, penalty)
+        if not callable(features) and len(targets) <= len(mean):
+            whole = np.concatenate([prepared(part) for part in _parts(len(targets))])
+            shift, weights = _solve_by_cases(whole, targets, penalty)
+        else:
+            shift, weights = _solve_by_features(prepared, targets, penalty)
     return Readout(mean, scale, weights, targets.mean(0) - shift @ weights, penalty), HeldOut(
         predictions[counted], cases[counted]
     )
@@ -111,11 +114,11 @@ def leave_one_out(
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, 0.0)
     projected = vectors.T @ (targets - centre)
+    inverses = 1 / (values[:, None] + penalties)
+    diagonals = (vectors**2) @ inverses - 1 / (count * penalties)
     best = (np.inf, np.zeros_like(projected), float(penalties[-1]), targets * 0 + centre)
-    for penalty in penalties:
-        inverse = 1 / (values + penalty)
+    for penalty, inverse, diagonal in zip(penalties, inverses.T, diagonals.T, strict=True):
         dual = vectors @ (inverse[:, None] * projected)
-        diagonal = (vectors**2) @ inverse - 1 / (count * penalty)
         errors = dual / np.maximum(diagonal, 1e-12 / penalty)[:, None]
         loss = float(np.sum(errors[counted] ** 2))
         if loss < best[0]:
@@ -137,28 +140,24 @@ def moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for start in range(0, len(features), _ROWS):
         square += ((features[start : start + _ROWS] - mean) ** 2).sum(0)
     scale = np.sqrt(square / len(features))
-    return mean, np.where(scale > 1e-6 * (1 + np.abs(mean)), scale, np.inf)
+    scale = np.where(scale > 1e-6 * (1 + np.abs(mean)), scale, np.inf)
+    return mean.astype(np.float32), scale.astype(np.float32)
 
 
 def compressed(features: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Standardised features z as sign(z) √|z|, in float32."""
-    z = ((features - mean) / scale).astype(np.float32)
-    return np.copysign(np.sqrt(np.abs(z)), z)
+    z = (features - mean) / scale
+    return np.copysign(np.sqrt(np.abs(z)), z).astype(np.float32, copy=False)
 
 
-def _solve_by_cases(rows: Callable, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+def _solve_by_cases(z: np.ndarray, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
     """Means of the columns, and the weights for one penalty, by a system of as many equations as cases; in float32."""
-    parts = _parts(len(targets))
-    shift = np.sum([rows(part).sum(0, dtype=np.float64) for part in parts], 0) / len(targets)
-    centred = lambda part: rows(part) - shift.astype(np.float32)
-    gram = np.empty((len(targets), len(targets)), np.float32)
-    for i, part in enumerate(parts):
-        left = centred(part)
-        for other in parts[: i + 1]:
-            gram[np.ix_(part, other)] = left @ centred(other).T
+    shift = z.mean(0, dtype=np.float64)
+    z -= shift.astype(np.float32)
+    gram = z @ z.T
     _penalise(gram, penalty)
     dual = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), (targets - targets.mean(0)).astype(np.float32))
-    return shift, np.sum([centred(part).T.astype(np.float64) @ dual[part] for part in parts], 0)
+    return shift, (z.T @ dual).astype(np.float64)
 
 
 def _solve_by_features(rows: Callable, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:

@@ -55,9 +55,7 @@ class Design(NamedTuple):
     levels: float = 1 / 8
 
 
-def draw(
-    rng: np.random.Generator, design: Design, views: int, channels: int, length: int, max_time: float
-) -> tuple[Units, np.ndarray]:
+def draw(rng: np.random.Generator, design: Design, views: int, channels: int, length: int, max_time: float) -> Units:
     """Random units, before their kernels are scaled.
 
     **Arguments:**
@@ -67,10 +65,6 @@ def draw(
     - `views`, `channels`: of the series.
     - `length`: steps of a typical series.
     - `max_time`: the longest time constant, in steps.
-
-    **Returns:**
-
-    The units, with cells whose kernels are not scaled yet, and which views the groups see.
     """
     groups, units = design.groups, design.units
     view = np.arange(groups) % views
@@ -94,7 +88,7 @@ def draw(
     times = np.ones((groups, units))
     slow = units - units // 2
     times[:, units // 2 :] = max(max_time, 1.0) ** rng.uniform(0, 1, (groups, slow))
-    return Units(_cells(rng, kernels, times), jnp.asarray(dilations), mixes), view
+    return Units(_cells(rng, kernels, times), jnp.asarray(dilations), mixes)
 
 
 def _cells(rng: np.random.Generator, kernels: np.ndarray, times: np.ndarray) -> LRC:

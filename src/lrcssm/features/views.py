@@ -62,9 +62,11 @@ class Views:
         return cls(tuple(names), mean, scale, difference_scale, case_difference_scale)
 
     def __call__(self, cases: Cases, i: int) -> np.ndarray:
-        """All views of case `i`, `(time, views, channels)`."""
+        """All views of case `i`, `(time, views, channels)`. A skipped step repeats the last observed one."""
         levels = (cases.series[i].astype(np.float64) - self.mean) / self.scale
-        observed = levels if cases.valid is None else levels[cases.valid[i]]
+        observed = levels
+        if cases.valid is not None:
+            observed, levels = levels[cases.valid[i]], levels[_last_observed(cases.valid[i])]
         parts = []
         for name in self.names:
             part = _by_case(levels, observed) if name.startswith("case") else levels
@@ -79,6 +81,12 @@ class Views:
 def _observed(cases: Cases, i: int) -> np.ndarray:
     one = cases.series[i].astype(np.float64)
     return one if cases.valid is None else one[cases.valid[i]]
+
+
+def _last_observed(valid: np.ndarray) -> np.ndarray:
+    """The position of the last observed step up to each step, or of the first one where there is none yet."""
+    last = np.maximum.accumulate(np.where(valid, np.arange(len(valid)), -1))
+    return np.where(last < 0, valid.argmax(), last)
 
 
 def _by_case(levels: np.ndarray, observed: np.ndarray) -> np.ndarray:
