@@ -193,7 +193,7 @@ def test_mistakes():
     model = SequenceModel(ModelConfig(**SMALL), jax.random.key(0))
     with pytest.raises(ValueError, match="chunk=4, but it is to be solved over many devices"):
         model(jnp.zeros((8, 2, 2)), chunk=4, solver=Sharded(mesh))
-    with pytest.raises(ValueError, match="give their mesh as mesh="):
+    with pytest.raises(ValueError, match="give its mesh as mesh="):
         fit(model, some_cases(), solver=Sharded(mesh))
     for options, text in (
         ({"devices": "many"}, "--devices got 'many'; give a number of devices that share each batch, as in 4"),

@@ -142,7 +142,9 @@ def test_nan_in_the_guess(solver):
 @pytest.mark.parametrize("sequence", [1, 2])
 def test_a_failed_solve_in_validation_is_one_sentence(sequence):
     """On one device as on two, where an error of one of them would leave the other waiting."""
-    model = SequenceModel(ModelConfig(input_dim=1, output_dim=2, width=4, state=3, depth=1), jax.random.key(0))
+    model = SequenceModel(
+        ModelConfig(input_dim=1, output_dim=2, hidden_dim=4, state_dim=3, num_blocks=1), jax.random.key(0)
+    )
     cases = Cases.of(np.ones((4, 6, 1)), np.array([0, 1, 0, 1]))
     spoilt = Cases((np.full((6, 1), 3.4e38, np.float32), *cases.series[1:]), cases.targets)
     mesh = make_mesh(1, sequence)

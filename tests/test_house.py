@@ -1,8 +1,8 @@
 """The architecture: packages import each other in one direction only, lazy imports included, and files stay small."""
 
 import ast
-import re
 import pathlib
+import re
 
 import pytest
 

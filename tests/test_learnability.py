@@ -36,7 +36,10 @@ class Nothing(TimeLayer):
 
     def __call__(self, inputs, state, context):
         del state, context
-        return Outcome(inputs, None, None)
+        return Outcome(inputs, (), None)
+
+    def initial_state(self, batch):
+        return ()
 
 
 @functools.cache

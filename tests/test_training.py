@@ -38,7 +38,7 @@ def waves(count=40, seed=0, lengths=(30, 48)):
 
 def test_it_learns_and_reports():
     seen = []
-    config = TrainingConfig(steps=120, batch=8, check_every=40, learning_rate=1e-2, label_smoothing=0)
+    config = TrainingConfig(steps=120, batch=8, check_every=40, learning_rate=1e-2, label_smoothing=0.0)
     fitted = fit(make(), waves(), waves(seed=1), config, report=seen.append)
     assert [epoch.step for epoch in seen] == [40, 80, 120] and fitted.history == tuple(seen)
     assert seen[-1].loss < 0.5 * seen[0].loss

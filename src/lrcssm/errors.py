@@ -9,10 +9,7 @@ class LrcssmError(Exception):
     ```python
     import lrcssm
 
-    try:
-        lrcssm.ModelConfig(input_dim=0, output_dim=2)
-    except lrcssm.LrcssmError as error:
-        print(error)
+    print(issubclass(lrcssm.FileError, lrcssm.LrcssmError), issubclass(lrcssm.FileError, ValueError))  # True True
     ```
     """
 
@@ -45,4 +42,4 @@ class PredictionError(LrcssmError, FloatingPointError):
 
 
 class FileError(LrcssmError, ValueError):
-    """A damaged or unsuitable file."""
+    """A file that is damaged, or that is not what it should be; its text names the file."""

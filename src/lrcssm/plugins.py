@@ -1,6 +1,6 @@
 """Extensions found through entry points, so that the library never imports what extends it.
 
-Groups: `lrcssm.commands` (command line), `lrcssm.presets` (`lrcssm train --preset`), `lrcssm.splits` (`--split`) and
+Groups: `lrcssm.commands` (command line), `lrcssm.presets` and `lrcssm.splits` (of `lrcssm train`), and
 `lrcssm.readers` (folders of a data set with a layout of its own).
 """
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import Cases
+from ..errors import InvalidValue
 from . import sweep
 from .signals import Signals, batches
 from .statistics import STATISTICS, THRESHOLDS, Reference
@@ -116,7 +117,7 @@ class FeatureMap(NamedTuple):
 def design_of(n_features: int) -> Design:
     """Groups and units for about so many features."""
     if n_features < len(STATISTICS):
-        raise ValueError(f"n_features is {n_features}; give at least {len(STATISTICS)}, the statistics of one unit.")
+        raise InvalidValue(f"n_features is {n_features}; give at least {len(STATISTICS)}, the statistics of one unit.")
     units = n_features // len(STATISTICS)
     groups = min(GROUPS, units)
     return Design(groups, max(1, round(units / groups)))

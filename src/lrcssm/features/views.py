@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from ..data import Cases
+from ..errors import InvalidValue
 
 VIEWS = ("levels", "differences", "case-levels", "case-differences")
 _TINY = 1e-9
@@ -46,7 +47,7 @@ class Views:
         - `names`: some of `VIEWS`; if not given, all that tell something new.
         """
         if names is not None and (not len(names) or any(name not in VIEWS for name in names)):
-            raise ValueError(f"views is {names!r}; give one or more of {', '.join(VIEWS)}.")
+            raise InvalidValue(f"views is {names!r}; give one or more of {', '.join(VIEWS)}.")
         everyone = range(len(cases))
         mean, scale = _moments(lambda: (_observed(cases, i) for i in everyone))
         levels = lambda: ((_observed(cases, i) - mean) / scale for i in everyone)

@@ -297,7 +297,9 @@ def list_entries(directory: str | None, everything: bool, as_json: bool) -> None
         "lrcssm data show NAME says more; lrcssm data fetch NAME gets one of the archive.",
     ]
     if left_out:
-        notes.append(f"The archive has {left_out} more, univariate and regression problems: lrcssm data list --all.")
+        notes.append(
+            f"The archive has {left_out} more, univariate and regression problems, which lrcssm data list shows on demand."
+        )
     print_table(
         ("name<", " cases", " length", " channels", " classes", "  where<"), rows, title="Data sets", notes=notes
     )

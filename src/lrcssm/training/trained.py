@@ -279,7 +279,8 @@ def _described(header: dict[str, Any]) -> dict[str, Any]:
     classes = None
     if labels is not None:
         classes = np.array(labels["values"], np.dtype(labels["dtype"]))
-        if classes.shape != (header["config"]["output_dim"],):
+        plain = all(isinstance(label, str | int | float) for label in labels["values"])
+        if classes.shape != (header["config"]["output_dim"],) or not plain:
             raise ValueError("its classes are not those of its configuration")
     return {
         "classes": classes, "channels": None if channels is None else tuple(channels), "missing": header["missing"],
