@@ -152,4 +152,6 @@ def test_an_affine_cell_needs_one_newton_iteration(getkey):
     assert distance(once.states, solve(step, inputs, state=jnp.ones(4), solver=Sequential()).states) < 1e-14
     for name in ("LRU", "S5", "LinOSS"):
         cell = cells.ALL[name](4, 6, key=getkey())
-        assert solve(cell, inputs, solver=DEER()).iterations == 1
+        assert solve(cell, inputs, solver=DEER()).iterations <= 2
+        once = solve(cell, inputs, solver=DEER(max_steps=1), throw=False)
+        assert distance(once.states, solve(cell, inputs, solver=Sequential()).states) < 1e-13

@@ -76,8 +76,8 @@ def options_of(command):
             yield from options_of(type(field.default))
         else:
             where = typing.get_type_hints(command, include_extras=True)[field.name]
-            positional = any(isinstance(one, Arg) and one.positional for one in getattr(where, "__metadata__", ()))
-            yield field.name.upper().removesuffix("S") if positional else f"--{field.name.replace('_', '-')}"
+            positional = [one for one in getattr(where, "__metadata__", ()) if isinstance(one, Arg) and one.positional]
+            yield positional[0].metavar if positional else f"--{field.name.replace('_', '-')}"
 
 
 def test_help_of_every_command(capsys):
