@@ -49,10 +49,12 @@ def test_estimator_and_command_line_give_the_same_bits(kind, method, tmp_path, m
     estimator = kinds[method, kind](**SMALL if method == "gradient" else {}, random_state=3).fit(X[:22], y[:22])
     assert trained.model.config == estimator.model_.config
     if method == "ridge":
-        ours, theirs = (model.to_arrays()[1] for model in (trained.model, estimator.model_))
-        assert set(ours) == set(theirs)
-        for name in ours:
-            np.testing.assert_array_equal(ours[name], theirs[name])
+        by_default = kinds["gradient", kind](random_state=3).fit(X[:22], y[:22])
+        ours, *others = (model.to_arrays()[1] for model in (trained.model, estimator.model_, by_default.model_))
+        for theirs in others:
+            assert set(ours) == set(theirs)
+            for name in ours:
+                np.testing.assert_array_equal(ours[name], theirs[name])
         return
     for a, b in zip(leaves(trained.model), leaves(estimator.model_), strict=True):
         np.testing.assert_array_equal(a, b)

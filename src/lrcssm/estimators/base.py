@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import dataclasses
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,13 +16,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from ..data import Cases
 from ..data.splits import hold_out
 from ..errors import InvalidType, InvalidValue
+from ..features import LiquidModel
 from ..files import named_leaves
 from ..models import ModelConfig, SequenceModel
 from ..training import Evaluation, Facts, Trained, TrainingConfig, first_model, fit, recipe
 from ..training.loop import one_pass
 from ..training.step import TrainState
 from .arrays import as_series, as_times, check_missing, seed_of
-from .parameters import Parameters, SeriesParameters, given_fields, solver_of, training_config
+from .parameters import Parameters, SeriesParameters, given_fields, method_of, solver_of, training_config
 from .saving import Saved
 
 # Predictions are made in batches of one size, whatever their number: one compiled function serves them all, and a case's
@@ -51,8 +53,8 @@ class Learner(Saved, BaseEstimator, Parameters):
     n_channels_: int
 
     @property
-    def model_(self) -> SequenceModel:
-        """The trained model."""
+    def model_(self) -> Any:
+        """The trained `SequenceModel`, or the `LiquidModel` of ridge regression."""
         return self.trained_.model
 
     def _callbacks(self) -> tuple[Any, ...]:
@@ -67,7 +69,7 @@ class Learner(Saved, BaseEstimator, Parameters):
 
     def _goes_on(self) -> bool:
         """True if `fit` starts from a model that is there."""
-        return self.warm_start and hasattr(self, "trained_")
+        return self.warm_start and hasattr(self, "trained_") and isinstance(self.model_, SequenceModel)
 
     def _configured(self, facts: Facts, seed: int) -> tuple[ModelConfig, TrainingConfig]:
         """The model and the training; while a model goes on learning, its configuration must be what it was."""
@@ -125,6 +127,9 @@ class SeriesLearner(Learner, SeriesParameters):
         with all_or_nothing(self):
             cases = self._known(X, y, sample_weight, times, reset=True)
             self.seed_ = seed_of(self.random_state)
+            if method_of(self, gradient=sample_weight is not None) == "ridge":
+                self._ridge(cases)
+                return
             config, training = self._configured(self._data_facts(cases), self.seed_)
             rng, labels = np.random.default_rng(self.seed_), self._labels_of(cases)
             kept, held = hold_out(np.arange(len(cases)), self._share(len(cases)), rng, labels)
@@ -132,10 +137,27 @@ class SeriesLearner(Learner, SeriesParameters):
             self._learn(config, training, train, validation, unit=cases.unit, **self._described())
             vars(self).pop("_progress", None)
 
+    def _ridge(self, cases: Cases) -> None:
+        """Fit ridge regression on random liquid features; no case is held out."""
+        start = time.perf_counter()
+        model = LiquidModel.fit(cases, *self._task(), seed=self.seed_)
+        self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
+        self.history_, self.n_iter_ = (), 0
+        vars(self).pop("_progress", None)
+        if self.verbose:
+            seconds = time.perf_counter() - start
+            print(f'ridge on {model.config.n_features} features  {seconds:.1f} s  (method="gradient" trains instead)')
+
     def _pass(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
         """`partial_fit`: each case once, from where the last call ended, at a constant learning rate after the warm-up."""
         with all_or_nothing(self):
+            method_of(self, gradient=True)
             first = not hasattr(self, "trained_")
+            if not first and isinstance(self.model_, LiquidModel):
+                raise InvalidValue(
+                    f"partial_fit got {type(self).__name__} after a fit by ridge regression, which cannot go on; fit it with "
+                    'method="gradient", or call partial_fit from the start.'
+                )
             cases = self._known(X, y, sample_weight, times, reset=first)
             if first:
                 self.seed_ = seed_of(self.random_state)
@@ -187,7 +209,8 @@ class SeriesLearner(Learner, SeriesParameters):
     ) -> Cases:
         unit = None if reset else self.trained_.unit
         stamps = as_times(times, series, fitted=None if reset else unit is not None)
-        dtype = np.dtype(jnp.result_type(float)) if reset else self.model_.target_mean.dtype
+        mean = None if reset else getattr(self.model_, "target_mean", None)
+        dtype = np.dtype(jnp.result_type(float)) if mean is None else mean.dtype
         return Cases.of(
             series, targets, times=stamps, unit=unit, missing=self.missing, dtype=dtype, weights=weights
         )  # fmt: skip

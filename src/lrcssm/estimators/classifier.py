@@ -21,6 +21,9 @@ from .parameters import ClassifierParameters, documented
 class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
     """Classifier of time series, of equal length or not, with one channel or many.
 
+    Without any parameter it is ridge regression on random liquid features, as `lrcssm.LrcRidgeClassifier`; parameters of model
+    and training ask for an LrcSSM that is trained by gradients.
+
     ```python
     import lrcssm, numpy as np
 
@@ -35,7 +38,7 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
 
     **Attributes:**
 
-    - `trained_`, `model_`: the `lrcssm.training.Trained` and its `SequenceModel`.
+    - `trained_`, `model_`: the `lrcssm.training.Trained`, and its `SequenceModel` (or, with ridge, its `lrcssm.features.LiquidModel`).
     - `classes_`: the labels, in the order of the columns of `predict_proba`.
     - `history_`, `n_iter_`: one `Evaluation` for each evaluation, and the number of steps made.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.

@@ -55,6 +55,16 @@ class _Horizon(_Data):
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _Method(_Data):
+    """Parameters of estimators that have two methods of training."""
+
+    method: Literal["auto", "ridge", "gradient"] = "auto"
+    """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
+    unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class _Model:
     """Parameters of the model."""
 
@@ -158,7 +168,7 @@ class Parameters(_Run, _Training, _Model, _Data):
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class SeriesParameters(Parameters, _SeriesModel):
+class SeriesParameters(Parameters, _SeriesModel, _Method):
     """Parameters of estimators with one prediction for a series."""
 
 
@@ -174,6 +184,35 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
     """Parameters of forecasters."""
 
     _decided: typing.ClassVar[tuple[str, ...]] = (*Parameters._decided, "bidirectional", "pool")
+
+
+_FOR_BOTH = ("missing", "method", "random_state", "verbose")
+
+
+def method_of(parameters: Any, *, gradient: bool) -> str:
+    """The method of training of an estimator.
+
+    **Arguments:**
+
+    - `parameters`: of the estimator.
+    - `gradient`: true if something besides its parameters asks for gradient steps.
+    """
+    name, method = type(parameters).__name__, parameters.method
+    if method not in ("auto", "ridge", "gradient"):
+        raise InvalidValue(f'{name} got method={method!r}; give "auto", "ridge" or "gradient".')
+    defaults = {option.name: option.default for option in options_of(ClassifierParameters).values()}
+    asked = [
+        one for one, default in defaults.items()
+        if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)
+    ]  # fmt: skip
+    if method == "ridge" and (asked or gradient):
+        what = asked[0] if asked else "sample_weight or partial_fit"
+        raise InvalidValue(f'{name} got method="ridge" and {what}, which is for gradient steps; leave one of them out.')
+    return "gradient" if method == "gradient" or asked or gradient else "ridge"
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, str | int | float) and value == default)
 
 
 def documented(kind: Kind) -> Kind:

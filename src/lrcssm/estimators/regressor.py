@@ -31,7 +31,7 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
 
     **Attributes:**
 
-    - `trained_`, `model_`: the `lrcssm.training.Trained` and its `SequenceModel`.
+    - `trained_`, `model_`: the `lrcssm.training.Trained`, and its `SequenceModel` (or, with ridge, its `lrcssm.features.LiquidModel`).
     - `n_outputs_`: numbers that are predicted for a case.
     - `history_`, `n_iter_`: one `Evaluation` for each evaluation, and the number of steps made.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.

@@ -87,8 +87,7 @@ class Saved:
         """The inverse of `_facts` and `_arrays`."""
         del arrays
         facts = dict(facts)
-        if history := facts.pop("history"):
-            facts["history_"] = tuple(Evaluation.from_dict(evaluation) for evaluation in history)
+        facts["history_"] = tuple(Evaluation.from_dict(evaluation) for evaluation in facts.pop("history"))
         if "feature_names_in_" in facts:
             facts["feature_names_in_"] = np.array(facts["feature_names_in_"], object)
         vars(self).update(facts)
