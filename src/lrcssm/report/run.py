@@ -75,7 +75,7 @@ def write_report(
     parts.append(section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))
     shown = {key: facts[key] for key in ("model", "training", "data", "versions")}
     parts.append(f"<details><summary>Everything that was set</summary><pre>{_json(shown)}</pre></details>")
-    title = f"{facts['data']['name']} · {facts['model']['cell']}"
+    title = f"{facts['data']['name']} · {_method(facts)}"
     folder.write_text("report.html", page(title, parts))
 
 
@@ -110,11 +110,18 @@ def _head(facts, fitted, found) -> str:
         (f"{fitted.seconds:.0f} s", "training time"),
     ]
     data, sizes = facts["data"], facts["data"]["cases"]
+    parts = f"{sizes['train']} cases for training, {sizes['validation']} for validation"
+    if facts["method"] == "ridge":  # which needs none for validation
+        parts = f"{sizes['train'] + sizes['validation']} cases for training"
     about = (
-        f"{sizes['train']} cases for training, {sizes['validation']} for validation, {sizes['test']} for test; "
+        f"{parts}, {sizes['test']} for test; "
         f"{data['steps']} steps, {data['channels']} channels. {facts['date'].replace('T', ' ')}."
     )
-    return head(f"{data['name']}, {facts['model']['cell']} model", about, cards)
+    return head(f"{data['name']}, {_method(facts)}", about, cards)
+
+
+def _method(facts: dict[str, Any]) -> str:
+    return "ridge on liquid features" if facts["method"] == "ridge" else f"{facts['model']['cell']} model"
 
 
 def _by_class(targets, outputs, classes) -> str:
