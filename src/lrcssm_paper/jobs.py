@@ -19,6 +19,8 @@ import lrcssm
 from lrcssm.data import Cases, Dataset
 from lrcssm.engine import Solver
 from lrcssm.errors import InvalidValue, MissingExtra
+from lrcssm.features import LiquidModel
+from lrcssm.features.model import N_FEATURES
 from lrcssm.models import ARCHITECTURES, ModelConfig
 from lrcssm.models.time import options_of
 from lrcssm.training import Trained, TrainingConfig, evaluate, first_model, fit
@@ -27,7 +29,7 @@ from lrcssm.training.folder import Folder
 from . import traces
 from .published import DATASETS, SIZES, configured, published
 from .splits import paper_parts
-from .tables import ABLATION, BLOCK, EQUAL, MINIROCKET, OURS, Row, Table
+from .tables import ABLATION, BLOCK, EQUAL, MINIROCKET, OURS, RIDGE, Row, Table
 
 Protocol = Literal["clean", "published"]
 LACKS_A_CHANNEL = ("Ethanol", "Motor")
@@ -87,8 +89,9 @@ def make_job(
     entry = table.rows[row]
     if entry.architecture is None:
         raise InvalidValue(f"{row} is not a model")
-    if entry.architecture == MINIROCKET:
-        return Job(row, dataset, seed, protocol, False, None, {}, "none")
+    if entry.architecture in (MINIROCKET, RIDGE):
+        own = {"n_features": N_FEATURES} if entry.architecture == RIDGE else {}
+        return Job(row, dataset, seed, protocol, False, None, own, "none")
     fields, training = _fields(table, entry, dataset)
     quirks = protocol == "published" and fields.get("layout") == "released"
     size = SIZES[dataset]
@@ -205,7 +208,7 @@ def run_job(
     train, validation, test = cases_of(job, data)
     start = time.perf_counter()
     if job.model is None:
-        found = minirocket(train, test, job.seed)
+        found = untrained(job, train, test)
     else:
         config = ModelConfig.from_json(json.dumps(job.model))
         model = first_model(config, train, job.training["seed"])
@@ -229,8 +232,13 @@ def run_job(
     }  # fmt: skip
 
 
-def minirocket(train: Cases, test: Cases, seed: int) -> dict[str, Any]:
-    """Test accuracy of MiniRocket with a ridge classifier (Dempster et al. 2021), trained on the training part alone."""
+def untrained(job: Job, train: Cases, test: Cases) -> dict[str, Any]:
+    """Test accuracy of ridge regression on features that are not learned, fitted to the training part alone: our liquid features,
+    or those of MiniRocket (Dempster et al. 2021)."""
+    if job.training:
+        outputs = SIZES[job.dataset].classes
+        liquid = LiquidModel.fit(train, "classify", outputs, n_features=job.training["n_features"], seed=job.seed)
+        return {"test": float(np.mean(liquid.outputs(test).argmax(-1) == np.asarray(test.targets)))}
     try:
         from aeon.classification.convolution_based import (  # pyright: ignore[reportMissingImports]
             MiniRocketClassifier,
@@ -238,7 +246,7 @@ def minirocket(train: Cases, test: Cases, seed: int) -> dict[str, Any]:
     except ImportError as error:
         raise MissingExtra('MiniRocket needs aeon: pip install "lrcssm[uea]".') from error
     stacked = lambda cases: np.stack([one.T for one in cases.series]).astype(np.float32)
-    model = MiniRocketClassifier(random_state=seed)
+    model = MiniRocketClassifier(random_state=job.seed)
     model.fit(stacked(train), np.asarray(train.targets))
     found = model.predict(stacked(test))
     return {"test": float(np.mean(found == np.asarray(test.targets)))}

@@ -10,7 +10,7 @@ from lrcssm.models import ARCHITECTURES
 from .published import DATASETS
 
 SETS = tuple(name for name in DATASETS if name != "PPG")
-MINIROCKET = "minirocket"
+MINIROCKET, RIDGE = "minirocket", "ridge"
 """Architecture of the rows with the non-neural reference."""
 ABLATION = {"hidden_dim": 64, "state_dim": 64, "num_blocks": 6}
 """The sizes of the paper's ablations, all at a learning rate of 1e-4."""
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     **Attributes:**
 
-    - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, or `MINIROCKET`; `None` for a row that is not a model.
+    - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, `MINIROCKET` or `RIDGE`; `None` for a row that is not a model.
     - `published`: for each data set the mean and standard deviation over the seeds, or a word.
     - `changes`: fields of `ModelConfig` that differ from the table's model.
     - `notes`: on a number, by data set; under the empty name on all of them.
@@ -148,6 +148,7 @@ TABLES: dict[str, Table] = {
                 block="ours",
             ),
             "MiniRocket": Row(MINIROCKET, {}, {}, {"": "not in the paper: no neural network, and a stronger rival than most"}),
+            "LrcRidge": Row(RIDGE, {}, {}, {"": "not in the paper: our LrcRidgeClassifier, which is not trained by gradients"}),
         },
         sizes="published",
         notes=(*_OURS, "The rows come from five code bases with different batches, norms, stopping rules and seeds."),
@@ -218,7 +219,7 @@ TABLES: dict[str, Table] = {
     "equal": Table(
         "Test accuracy of every architecture at our own sizes and with one budget (not in the paper)",
         "%",
-        {name: Row(name, {}) for name in ARCHITECTURES if "dense" not in name} | {"MiniRocket": Row(MINIROCKET, {})},
+        {name: Row(name, {}) for name in ARCHITECTURES if "dense" not in name} | {"MiniRocket": Row(MINIROCKET, {}), "LrcRidge": Row(RIDGE, {})},
         sizes="equal",
         notes=(
             "Patches of 8 steps (none for NCDE, NRDE, Log-NCDE and RFormer), width 64, 64 states, 2 blocks, one direction, 400 "

@@ -12,7 +12,7 @@ from .calibration import softmax_factor
 from .map import FeatureMap
 from .readout import Readout, fit_readout
 
-N_FEATURES = 7_168
+N_FEATURES = 14_336
 """Default number of features."""
 IN_MEMORY = 10_000
 """Most cases whose features are kept; those of more are computed twice, a part at a time."""
