@@ -212,7 +212,7 @@ def method_of(parameters: Any, *, gradient: bool) -> str:
 
 
 def _same(value: Any, default: Any) -> bool:
-    return value is default or (isinstance(value, str | int | float) and value == default)
+    return value is default or (isinstance(value, str | int | float | np.generic) and bool(value == default))
 
 
 def documented(kind: Kind) -> Kind:
