@@ -123,7 +123,7 @@ def speed():
 
 def newton():
     """Iterates of Newton's method over a whole sequence, and their errors."""
-    length, scale = 400, 6
+    length, scale = 400, 3
     this = jax.tree.map(lambda a: scale * a, LRC(INPUTS, 16, key=jax.random.key(0)))
     inputs = slow(length)
     exact = lrcssm.solve(this, inputs, solver=lrcssm.Sequential()).states

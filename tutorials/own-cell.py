@@ -142,13 +142,13 @@ figure, axes = plt.subplots(1, 3, figsize=(9.6, 2.8), layout="constrained", shar
 for k, ax in enumerate(axes, 1):
     ax.plot(exact[:, 0, unit], color="0.7", linewidth=4, label="step by step")
     ax.plot(found[k][:, 0, unit], color="#c44e52", linewidth=1.2, label=f"iteration {k}")
-    ax.set(xlabel="step", ylim=(-2.2, 2.2))
+    ax.set(xlabel="step", ylim=(-4.5, 4.5))
     ax.legend(frameon=False, fontsize=9, loc="lower left")
 axes[0].set_ylabel("position")
 
 # %% [markdown]
-# The early steps are right first, then all of them at once, and the number of correct digits doubles with each iteration. How many
-# iterations are needed depends on how non-linear the recurrence is, and hardly on its length:
+# The early steps are right first, and once all steps are close the number of correct digits doubles with each iteration. The number of
+# iterations depends on how non-linear the recurrence is, and only weakly on its length:
 
 # %%
 grus = lrcssm.cells.GRU(3, 8, key=jax.random.key(4))

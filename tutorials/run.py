@@ -99,7 +99,7 @@ def _code(body: str, space: dict, name: str) -> str:
         exec(compile(tree, name, "exec"), space)
         if last is not None:
             value = eval(compile(ast.Expression(last.value), name, "eval"), space)
-            if value is not None:
+            if value is not None and not type(value).__module__.startswith("matplotlib"):
                 print(value)
     return said.getvalue().rstrip()
 

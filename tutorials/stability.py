@@ -39,9 +39,12 @@ def scaled(factor, **options):
 for factor in (1, 3, 10):
     cell = scaled(factor)
     found = lrcssm.stability.diagnose(cell, inputs, lrcssm.solve(cell, inputs))
-    print(f"{factor:2} × weights: largest |J| {found.largest:.3f}, gradients grow at most {found.gradient_bound:.3g} times")
+    print(f"{factor:2} × weights: the largest |J| along the trajectory is {found.largest:.3f}")
 
 # %% [markdown]
+# A single expanding step does not yet make gradients explode, but it shows that the bound does not hold, and that nothing in the equations
+# prevents worse.
+#
 # ## A certificate
 #
 # `certify` computes bounds of the states and the Jacobian from the parameters alone. They hold for all inputs within `input_bound`, because
@@ -52,7 +55,7 @@ for factor in (1, 3, 10):
     print(f"{factor:2} × weights:", lrcssm.stability.certify(scaled(factor), input_bound=5.0))
 
 # %% [markdown]
-# At the initial scale all units are certified to contract; with large weights the certificate is refused, as it should be.
+# At the initial scale all units are certified to contract; with large weights there is no such certificate, as it should be.
 #
 # ## Contraction by construction
 #
@@ -112,7 +115,7 @@ right.set(xlabel="step", ylabel="distance, relative to the start")
 right.legend(frameon=False, fontsize=8)
 
 # %% [markdown]
-# The red cell has Jacobians beyond ±1, the green one, with the same weights and `rho=0.99`, has none.
+# Some Jacobians of the red cell are larger than 1; those of the green one, with the same weights and `rho=0.99`, are not.
 #
 # ## What a guarantee does not cover
 #

@@ -87,7 +87,7 @@ def certify(
     """
     if not isinstance(cell, Cell):
         raise InvalidType(
-            f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell, off whose parameters bounds can be read."
+            f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell."
         )
     shortest, longest = (dt, dt) if isinstance(dt, float | int) else dt
     if not 0 < shortest <= longest:

@@ -103,8 +103,8 @@ def as_factor(dt: Any, state: Inexact[Array, "..."]) -> Any:
 def with_halves(
     state: Inexact[Array, "... two_n"], first: Inexact[Array, "... n"], second: Inexact[Array, "... n"]
 ) -> Inexact[Array, "... two_n"]:
-    """`[first, second]` in the place of a state. A concatenation would be fused with what its parts are made by, which on a
-    CPU then asks for each single number from which part it comes: five times as slow."""
+    """Write `[first, second]` into a state. XLA would fuse a concatenation with the computation of its parts and then branch for
+    every number, which on a CPU is five times as slow."""
     state = lax.dynamic_update_slice_in_dim(state, first, 0, -1)
     return lax.dynamic_update_slice_in_dim(state, second, first.shape[-1], -1)
 

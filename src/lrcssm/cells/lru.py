@@ -7,7 +7,7 @@ matrices, ⊙ elementwise):
     x ← Λ x + exp(γ) (B u)                 exp(γ) = √(1 − |Λ|²) at the start, then learned
     y = Re(C x) + D ⊙ u                    what the next layer reads
 
-An LRU is no equation in continuous time. A step of Δt keeps Λ^Δt of the state, as Δt steps without input would, and
+An LRU has no equation in continuous time. A step of Δt keeps Λ^Δt of the state, as Δt steps without input would, and
 takes the input in with the same weight whatever Δt is.
 
 Parameters are real, and so are all matrix products: B is held as [Re B, Im B] and C as [Re C; −Im C], each one matrix. The

@@ -104,7 +104,7 @@ class FetchData:
                         progress=tell,
                     )
                 except KeyboardInterrupt:
-                    print(f"What has come of {name} is kept; the same command goes on from there.", file=sys.stderr)
+                    print(f"The downloaded part of {name} is kept; run the same command to resume.", file=sys.stderr)
                     raise
             print(f"{folder.name} is in {folder}")
 

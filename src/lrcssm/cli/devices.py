@@ -112,7 +112,7 @@ def with_others() -> Iterator[None]:
             raise
         raise RunError(
             f"Process {jax.process_index()} lost another process of this run ({_first_line(error)}); start all of them "
-            "again with --resume to go on from the last checkpoint."
+            "again with --resume to continue from the last checkpoint."
         ) from error
 
 

@@ -63,7 +63,7 @@ else:
         {
             "architecture": (
                 Annotated[str | None, Arg("NAME")], None,
-                "A model of lrcssm.models.ARCHITECTURES, such as s5, mamba or log-ncde, in the place of lrcssm.",
+                "A model of lrcssm.models.ARCHITECTURES, such as s5, mamba or log-ncde, instead of lrcssm.",
             ),
             "cell": (Annotated[str | None, Arg("NAME")], None, options_of(ModelConfig)["cell"].text),
             "cell_options": (

@@ -56,7 +56,7 @@ def load(
     ignore: Sequence[str] = (),
     channels: Sequence[str] | None = None,
 ) -> Dataset:
-    """Read a data set: one of this package, one of the data directory, or a file or folder of yours.
+    """Read a data set: one of this package, one of the data directory, or your own file or folder.
 
     ```python
     from lrcssm.data import load

@@ -79,8 +79,8 @@ class Learner(Saved, BaseEstimator, Parameters):
         for name in () if old is None else vars(old):
             if getattr(config, name) != getattr(old, name):
                 raise InvalidValue(
-                    f"{type(self).__name__} goes on from a model with {name}={getattr(old, name)!r}, but now it is "
-                    f"{getattr(config, name)!r}; set warm_start=False to start anew."
+                    f"{type(self).__name__} continues a model with {name}={getattr(old, name)!r}, but now it is "
+                    f"{getattr(config, name)!r}; set warm_start=False to start from scratch."
                 )
         return config, how
 
@@ -94,7 +94,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         self.history_, self.n_iter_ = fitted.history, fitted.history[-1].step
 
     def _report(self, evaluation: Evaluation) -> bool:
-        """Print and call what was asked for; true if a callback wants to stop."""
+        """Print progress and call the callbacks; return true if one of them stops the training."""
         if self.verbose:
             scores = "".join(f"  {name} {value:.4g}" for name, value in evaluation.scores.items())
             print(f"step {evaluation.step}  loss {evaluation.loss:.4g}{scores}  {evaluation.seconds:.1f} s", flush=True)

@@ -48,7 +48,7 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
     _classes_given = False  # true while `partial_fit` has been told all classes
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
-        """Train a new model, or with `warm_start` go on with the one that is there.
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 
@@ -131,8 +131,8 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
                 )
             if self._goes_on() and not np.array_equal(found, self.classes_):
                 raise InvalidValue(
-                    f"fit got classes {found.tolist()}, but goes on from a model of {self.classes_.tolist()}; set "
-                    "warm_start=False to start anew."
+                    f"fit got classes {found.tolist()}, but continues a model of {self.classes_.tolist()}; set "
+                    "warm_start=False to start from scratch."
                 )
             self.classes_ = found
         return self._numbers(labels)

@@ -54,7 +54,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
     single_: bool
 
     def fit(self, X: Any, y: Any = None, times: Any = None) -> "LrcSSMForecaster":
-        """Trains a new model, or with `warm_start` goes on with the one that is there.
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 

@@ -144,7 +144,7 @@ class _Run:
     verbose: int = 0
     """1 prints a line at each evaluation."""
     warm_start: bool = False
-    """Let `fit` go on with the weights that are there."""
+    """Let `fit` continue from the present weights."""
 
     def __new__(cls, *unnamed, **given):
         # For an answer to a wrong name; Python's own is about a class that the user never wrote.

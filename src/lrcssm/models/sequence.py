@@ -305,7 +305,7 @@ class SequenceModel(eqx.Module):
         """Raise `InvalidValue` if the model cannot take one sample at a time."""
         if (reason := self.whole()) is not None:
             raise InvalidValue(
-                f"The model was asked for a step, but it {reason}; call it with all steps of a sequence."
+                f"step cannot be used with this model, because it {reason}; call the model with all steps of a sequence."
             )
 
     def with_statistics(

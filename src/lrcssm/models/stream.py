@@ -44,7 +44,7 @@ class Stream:
     def __init__(self, model: "SequenceModel", count: int | None = None):
         model.check_steps()
         if count is not None and (not isinstance(count, int) or count < 1):
-            raise InvalidValue(f"A model was asked for {count!r} streams; give a whole number of at least 1, or None.")
+            raise InvalidValue(f"stream got count={count!r}; give a whole number of at least 1, or None.")
         self.model, self.count = model, count
         self._dtype = np.dtype(model.target_mean.dtype)
         self._packing = Packing(start(model))

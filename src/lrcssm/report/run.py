@@ -36,7 +36,7 @@ def write_report(
     - `folder`: of the run.
     - `facts`: content of `run.json`.
     - `fitted`: result of training.
-    - `test`, `outputs`: the test cases (or others, if `found["part"]` says so), and the outputs of the model for them.
+    - `test`, `outputs`: the test cases (or those of `found["part"]`), and the outputs of the model for them.
     - `found`: their scores.
     - `rows`: their predictions, as in `predictions.csv`.
     """

@@ -102,7 +102,7 @@ class Checkpoint:
             return found
         if complaints:
             raise CheckpointError(
-                f"{complaints[0]} There is no other checkpoint to go on from; start again without resuming."
+                f"{complaints[0]} There is no other checkpoint; start again without resuming."
             )
         return empty
 
@@ -129,7 +129,7 @@ class Checkpoint:
             if theirs != mine:
                 raise CheckpointError(
                     f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
-                    "to go on with it, or another folder to start anew."
+                    "to resume it, or another folder for a new run."
                 )
 
 

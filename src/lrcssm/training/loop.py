@@ -1,7 +1,7 @@
 """The training loop: batches, evaluations on the validation cases, the best weights, checkpoints.
 
 Nothing here depends on anything but the state and the configuration: the order of the data of an epoch comes from the
-seed and the epoch, the dropout of a step from the seed and the step. So a run that goes on from a checkpoint ends where
+seed and the epoch, the dropout of a step from the seed and the step. So a run that resumes from a checkpoint ends where
 an uninterrupted one does, bit for bit.
 """
 
@@ -100,7 +100,7 @@ def fit(
     - `tick`: called with the number of each step.
     - `checkpoint`: file for everything that is needed to go on after an interruption, written at each evaluation (but at most
         once a second) and at the end. The previous one is kept beside it, with `.previous` at its end.
-    - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
+    - `resume`: continue from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
     - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
         same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
         checkpoint can be resumed on any other number of devices.

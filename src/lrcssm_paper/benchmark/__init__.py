@@ -36,7 +36,7 @@ class Benchmark:
                     raise InvalidValue(f"--{field.name.replace('_', '-')} got {size}; give numbers of at least 1.")
 
     def run(self) -> None:
-        """Measure, print a table, and write the record and the picture that are asked for."""
+        """Measure, print a table, and write the record and the picture if their options are given."""
         from .record import run_benchmark
 
         run_benchmark(self, importlib.import_module(f".{self.module}", __name__))

@@ -36,7 +36,7 @@ def rows_of(path: pathlib.Path) -> Rows:
                     yield reader.line_num, [_pointed(cell) for cell in row] if commas else row
         except csv.Error as error:
             raise FileError(
-                f"{path}, line {reader.line_num}: its quotes or columns cannot be told apart ({error})."
+                f"{path}, line {reader.line_num}: its quotes or columns cannot be parsed ({error})."
             ) from None
         if not found:
             raise FileError(f"{path} is empty: all its cells are.")
