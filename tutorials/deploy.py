@@ -18,7 +18,7 @@ import lrcssm
 images, labels = load_digits(return_X_y=True)
 X = images.reshape(-1, 8, 8).transpose(0, 2, 1) / 16  # cases, channels (columns), time (rows)
 classifier = lrcssm.LrcSSMClassifier(
-    bidirectional=False, patch=1, hidden_dim=32, state_dim=32, num_blocks=2, steps=600, learning_rate=1e-2, random_state=0
+    bidirectional=False, patch=1, steps=800, batch=32, learning_rate=5e-3, random_state=0
 )
 classifier.fit(X[:1400], labels[:1400])
 print(f"{classifier.score(X[1400:], labels[1400:]):.1%} of the test digits are right")

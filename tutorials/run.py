@@ -92,14 +92,16 @@ def run(path: pathlib.Path, pages: pathlib.Path = PAGES) -> None:
 
 
 def _code(body: str, space: dict, name: str) -> str:
-    """Run a cell and return what it prints, with the value of its last expression."""
+    """Run a cell and return its output, with the value of its last expression if it draws no figure."""
+    import matplotlib.pyplot as plt
+
     tree, said = ast.parse(body), io.StringIO()
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(said):
         exec(compile(tree, name, "exec"), space)
         if last is not None:
             value = eval(compile(ast.Expression(last.value), name, "eval"), space)
-            if value is not None and not type(value).__module__.startswith("matplotlib"):
+            if value is not None and not plt.get_fignums():
                 print(value)
     return said.getvalue().rstrip()
 
@@ -115,7 +117,7 @@ def _shell(body: str) -> list[str]:
         )
         if done.returncode:
             raise RuntimeError(f"{command} ended with code {done.returncode}:\n{done.stdout}")
-        lines += [f"$ {command}", *done.stdout.rstrip().splitlines()]
+        lines += [f"$ {command}", *map(str.rstrip, done.stdout.rstrip().splitlines())]
     return lines
 
 

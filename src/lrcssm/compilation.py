@@ -9,10 +9,10 @@ from .files import cache_folder
 
 
 def remember_compilations(directory: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
-    """Keeps what JAX compiles on disk, so that the same shapes on the same machine are compiled once.
+    """Cache compiled programs on disk, so that the same shapes on the same machine are compiled once.
 
-    The command line does this by itself; a program of your own may call it before its first computation. A directory that
-    was chosen before (`JAX_COMPILATION_CACHE_DIR`) is left alone.
+    The command line does this by itself; call it in your own program before the first computation. A directory that was
+    chosen before (`JAX_COMPILATION_CACHE_DIR`) is not changed.
 
     ```python
     import lrcssm

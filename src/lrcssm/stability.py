@@ -1,7 +1,7 @@
 """Bounds of a recurrence that hold for all inputs, and diagnosis of a given trajectory.
 
 `certify` reads bounds off the parameters. `diagnose` looks at the Jacobians along a solution. The page on stability has
-the theorem that `certify` evaluates, with its proof, and what it does not cover.
+the theorem that `certify` evaluates, with its proof and its limits.
 """
 
 from typing import Any, NamedTuple
@@ -158,8 +158,8 @@ def diagnose(
 
     **Arguments:**
 
-    - `cell`, `inputs`, `state`, `dt`, `mask`: what `solve` was given. (Masked steps have the Jacobian 1.)
-    - `solution`: what it returned.
+    - `cell`, `inputs`, `state`, `dt`, `mask`: the arguments of `solve`. (Masked steps have the Jacobian 1.)
+    - `solution`: its result.
 
     **Returns:**
 

@@ -9,7 +9,7 @@ from lrcssm.errors import InvalidValue
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Run what a table of the paper still needs, and print it beside the published numbers."""
+    """Run the missing experiments of a table of the paper, and print the results next to the published numbers."""
 
     table: Annotated[str | None, Arg("TABLE", positional=True)] = None
     """table1, nonlinear, stc, dense, dependence, complex, equal, ppg, runtimes, iterations, grid or complexity; without it the

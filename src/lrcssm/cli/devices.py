@@ -104,7 +104,7 @@ def _shares(devices: str) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def with_others() -> Iterator[None]:
-    """Says so if another process of the run is gone."""
+    """Raise an error if another process of the run is lost."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

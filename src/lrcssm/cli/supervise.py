@@ -1,7 +1,7 @@
 """A process that watches over the one that trains.
 
-When one of several processes is gone, JAX ends the others at once, from C++, with a page of addresses. Someone has to stay
-behind and say what that means.
+When one of several processes is gone, JAX ends the others at once, from C++, with a page of addresses. This
+process survives and explains the failure.
 """
 
 import ctypes

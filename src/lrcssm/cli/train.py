@@ -55,19 +55,19 @@ class Train:
     training: TrainingOptions = TrainingOptions()
     columns: ColumnOptions = ColumnOptions()
     missing: Missing = "error"
-    """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
+    """Policy for missing values: raise an error, skip their steps (mask), or carry the last value forward (fill)."""
     split: str = "source"
     """Training, validation and test cases: source, as far as the source decides; random; or paper, the paper's splits, with the
     seeds 2345, 3456, 4567, 5678 and 6789."""
     split_seed: int = 0
-    """Seed of what the split draws at random."""
+    """Seed of a random split."""
     seed: int = 0
-    """Seed of the first weights, the order of the data and dropout."""
+    """Seed of the initial weights, the order of the data and dropout."""
     solver: SolverName = "auto"
     """Solver of the recurrences while training."""
     on: DeviceOptions = DeviceOptions()
     resume: bool = False
-    """Go on with the run in the folder, to the same result as without an interruption."""
+    """Resume the run in the folder; the result is that of an uninterrupted run."""
     overwrite: bool = False
     """Replace a run that the folder holds."""
     data_dir: DataDir = None

@@ -113,11 +113,11 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         return found[0] if single else found
 
     def update(self, X: Any, times: Any = None) -> "LrcSSMForecaster":
-        """Takes note of new observations, without learning from them: forecasts start after them.
+        """Append new observations without learning from them; forecasts start after them.
 
         **Arguments:**
 
-        - `X`: what followed the series of the training, or for several series a list with the next values of each.
+        - `X`: the values after the training series, or for several series a list with the next values of each.
         - `times`: of `X`, if `fit` had times.
         """
         check_is_fitted(self, "trained_")

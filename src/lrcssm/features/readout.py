@@ -64,7 +64,7 @@ def fit_readout(
     counted: np.ndarray | None = None,
     rng: np.random.Generator,
 ) -> tuple[Readout, HeldOut]:
-    """Fits a read-out.
+    """Fit a read-out.
 
     **Arguments:**
 
@@ -180,6 +180,6 @@ def _parts(count: int) -> list[np.ndarray]:
 
 
 def _penalise(gram: np.ndarray, penalty: float) -> None:
-    """Adds the penalty to the diagonal, and at least as much as keeps the matrix positive in float32."""
+    """Add the penalty to the diagonal, and at least as much as keeps the matrix positive in float32."""
     diagonal = gram.diagonal()
     np.fill_diagonal(gram, diagonal + max(penalty, 1e-5 * float(diagonal.max())))

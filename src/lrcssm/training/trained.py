@@ -23,7 +23,7 @@ from .metrics import finite_outputs, log_softmax, predict
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained model: what estimators, the command line, streams and exports hold, and a file keeps.
+    """A trained model with everything needed to use it; estimators, the command line, streams, exports and files hold one.
 
     ```python
     import jax, lrcssm, numpy as np

@@ -225,7 +225,7 @@ class ArchiveBenchmark(Drawn):
     threads: Annotated[int | None, Arg("INT")] = None
     """Threads of each classifier; by default all cores."""
     results: Annotated[str, Arg("FILE.jsonl")] = "runs/archive.jsonl"
-    """Results, one line for each classifier and data set, written as they come; what is there is not run again."""
+    """Results, one line for each classifier and data set, written as they come; finished ones are not run again."""
 
 
 COMMANDS: dict[str, Any] = {
