@@ -57,7 +57,7 @@ for run in runs:
         ("table1", "SCP1", "clean", "auto"),
         ("table1", "SCP1", "clean", "none"),
     ):
-        ours.setdefault((run["row"], run["steps"]), []).append(100 * run["test"])
+        ours.setdefault((run["row"], run.get("steps")), []).append(100 * run["test"])
 for (name, steps), scores in ours.items():
     budget = f"{steps:,} steps" if steps else "no gradient steps"
     print(f"{name}, {budget}: {np.mean(scores):.1f} ± {np.std(scores):.1f} over {len(scores)} seeds")

@@ -27,9 +27,9 @@ class Evaluate:
     """Score a trained model on data with targets."""
 
     model: Model
-    """Folder of a run, or file of a model."""
+    """Run folder or model file."""
     source: Annotated[str | None, Arg("SOURCE", positional=True)] = None
-    """A name, file or folder of data, all of whose cases are scored; the test cases of the run if not given."""
+    """A name, file or folder of data, of which all cases are scored; by default the test cases of the run."""
     new: NewData = NewData()
     json: bool = False
     """Print JSON."""
@@ -63,7 +63,7 @@ class Evaluate:
         path = pathlib.Path(self.model)
         if not path.is_dir():
             raise RunError(
-                "A model's file alone does not say what its test cases are; name the data, or give the run's folder."
+                "A model file does not contain its test cases; name the data, or give the run folder."
             )
         kept = Folder(path).read_json("run.json")["options"]
         data = original(Folder(path), self.new.data_dir)
@@ -89,7 +89,7 @@ def new_cases(data: Dataset, new: NewData, trained: Trained) -> Cases:
 
 
 def load_new(source: str, new: NewData, trained: Trained, task: str | None = None) -> Dataset:
-    """New data for a model; its columns are those of training, as far as there are such columns and no others were named."""
+    """New data for a model; columns are those of training where they exist and no others are named."""
     known: dict[str, Any] = dict(trained.provenance.get("columns", {}))
     given = new.columns.as_arguments()
     if "target" in known and "target" not in given:

@@ -45,21 +45,21 @@ class Train:
     source: Annotated[str, Arg("SOURCE", positional=True)]
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, Arg("DIR")] = None
-    """Folder of the run; runs/NAME if not given."""
+    """Run folder; by default runs/NAME."""
     method: Literal["auto", "ridge", "gradient"] = "auto"
-    """Ridge regression on random liquid features, in seconds; or gradient steps. auto takes ridge, unless an option of model,
-    training or devices or a preset asks for gradient steps."""
+    """Ridge regression on random liquid features, in seconds; or gradient steps. auto is ridge, unless a preset or an option
+    of model, training or devices is given."""
     preset: Annotated[str, Arg("PRESET")] = "default"
-    """Settings to start from: default, which do well on most data; or those of an extension: released, the code released with
-    the paper, and paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
+    """Settings to start from: default; or those of an extension: released, the code released with the paper, and
+    paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
     model: ModelOptions = ModelOptions()
     training: TrainingOptions = TrainingOptions()
     columns: ColumnOptions = ColumnOptions()
     missing: Missing = "error"
     """Policy for missing values: raise an error, skip their steps (mask), or carry the last value forward (fill)."""
     split: str = "source"
-    """Training, validation and test cases: source, as far as the source decides; random; or paper, the paper's splits, with the
-    seeds 2345, 3456, 4567, 5678 and 6789."""
+    """Training, validation and test cases: source, the parts of the source if it has any; random; or paper, the paper's splits,
+    with the seeds 2345, 3456, 4567, 5678 and 6789."""
     split_seed: int = 0
     """Seed of a random split."""
     seed: int = 0
@@ -70,9 +70,9 @@ class Train:
     resume: bool = False
     """Resume the run in the folder; the result is that of an uninterrupted run."""
     overwrite: bool = False
-    """Replace a run that the folder holds."""
+    """Replace an existing run in the folder."""
     data_dir: DataDir = None
-    """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
+    """Folder of the data sets; by default the variable LRCSSM_DATA, or the cache."""
     quiet: bool = False
     """Print the final scores only."""
     json: bool = False
@@ -150,7 +150,7 @@ def run(options: Train) -> None:
 
 
 def _asked(options: Train) -> list[str]:
-    """Flags that were given and that only gradient steps know."""
+    """Given options that apply to gradient steps only."""
     asked = [name for group in (options.model, options.training) for name in given(group)]
     asked += [name for name in ("preset", "solver") if getattr(options, name) != getattr(Train, name)]
     asked += ["devices"] if options.on != DeviceOptions() else []
@@ -167,8 +167,8 @@ def _fit(
     folder: Folder,
     begin: Callable[[], None],
 ) -> Fitted:
-    """Train with progress and checkpoints; `begin` is called at the first step, because whatever may be refused or fail to
-    compile leaves an older run as it is."""
+    """Train with progress and checkpoints. `begin` is called at the first step, so that an error before it leaves an older run
+    unchanged."""
     at = 0
     try:
         with (
@@ -207,7 +207,7 @@ def _finish(
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
-    """Write model, predictions, scores and report; whatever is there already is written again, the same."""
+    """Write model, predictions, scores and report; existing files are written again with the same content."""
     from ..report.run import write_report  # matplotlib is slow to import
 
     classes = None if data.classes is None else np.array(data.classes)
