@@ -210,7 +210,7 @@ def test_formats_that_are_not_known_are_refused(tmp_path, capsys, name):
     lrcssm.save(tmp_path / "kept", make(num_blocks=1))
     words = ["export", str(tmp_path / "kept"), "--out", str(tmp_path / name), "--what", "step"]
     assert cli.main(words) == 2
-    assert f"{name}: its ending names no format; use .onnx or .stablehlo" in capsys.readouterr().err
+    assert f"{name}: unknown file extension; use .onnx or .stablehlo" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 

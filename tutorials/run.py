@@ -110,7 +110,7 @@ def _shell(body: str) -> list[str]:
     """Run shell commands and return them with their outputs, as a terminal shows them."""
     lines = []
     places = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = os.environ | {"PATH": places, "COLUMNS": "100", "TERM": "dumb"}
+    environment = os.environ | {"PATH": places, "COLUMNS": "88", "TERM": "dumb"}
     for command in body.splitlines():
         done = subprocess.run(
             command, shell=True, text=True, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
