@@ -124,7 +124,12 @@ def chunks():
                 d.arrow((x + 60, y), (x + 60, y - 20))
     d.text(60, 216, "inputs ↑", size=12, fill="#666666")
     d.text(60, 90, "outputs ↑", size=12, fill="#666666")
-    d.text(430, 278, "Only the states at the boundaries between chunks, a few kilobytes, are carried from left to right.", size=13)
+    d.text(
+        430,
+        278,
+        "Only the states at the boundaries between chunks, a few kilobytes, are carried from left to right.",
+        size=13,
+    )
     d.save("chunks.svg")
 
 

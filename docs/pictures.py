@@ -151,7 +151,9 @@ def memory():
     lengths = np.array([row["length"] for row in rows])
     figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     axes.loglog(lengths, [row["peak_mb"] for row in rows], "o-", color="#4c72b0", label="process, measured")
-    axes.loglog(lengths, [row["memory_mb"] for row in rows], "s-", color="#55a868", label="training step, as XLA plans it")
+    axes.loglog(
+        lengths, [row["memory_mb"] for row in rows], "s-", color="#55a868", label="training step, as XLA plans it"
+    )
     everything = rows[1]["memory_mb"] / rows[1]["length"] * lengths
     axes.loglog(lengths, everything, ":", color="0.5", label="if everything were kept (extrapolated)")
     axes.set(xlabel="steps", ylabel="MB", ylim=(20, 30000))

@@ -38,7 +38,9 @@ def test_pages_are_up_to_date(name):
 def test_every_page_and_picture_has_a_script():
     pages = {path.stem for path in RUNNER.PAGES.glob("*.md")} - {"index"}
     assert pages == set(NAMES)
-    linked = {picture for name in NAMES for picture in re.findall(r"\(img/(.+?)\)", (RUNNER.PAGES / f"{name}.md").read_text())}
+    linked = {
+        picture for name in NAMES for picture in re.findall(r"\(img/(.+?)\)", (RUNNER.PAGES / f"{name}.md").read_text())
+    }
     assert linked == {path.name for path in (RUNNER.PAGES / "img").iterdir()}
     index = (RUNNER.PAGES / "index.md").read_text()
     assert all(f"({name}.md)" in index for name in NAMES)

@@ -28,7 +28,9 @@ forecast = model.predict()
 low, high = model.predict_interval(coverage=0.9)
 naive = np.tile(past[-12:], 2)  # the same months of the last year
 print("season:", model.season_)
-print(f"mean absolute error: {np.abs(forecast - future).mean():.1f} thousand passengers, last year's months: {np.abs(naive - future).mean():.1f}")
+print(
+    f"mean absolute error: {np.abs(forecast - future).mean():.1f} thousand passengers, last year's months: {np.abs(naive - future).mean():.1f}"
+)
 print(f"within the 90 % interval: {np.mean((low <= future) & (future <= high)):.0%} of the months")
 
 # %% [markdown]

@@ -66,13 +66,15 @@ for (name, steps), scores in ours.items():
 # Test accuracy on SelfRegulationSCP1: published numbers and our own runs
 import matplotlib.pyplot as plt
 
-entries = [(name, *value, "0.65") for name, value in published.items() if not isinstance(value, str) and "our" not in name]
+entries = [
+    (name, *value, "0.65") for name, value in published.items() if not isinstance(value, str) and "our" not in name
+]
 for (name, steps), scores in ours.items():
     label = f"{name}, {steps:,} steps (ours)" if steps else f"{name} (ours)"
     entries.append((label, np.mean(scores), np.std(scores), "#4c72b0"))
 entries.sort(key=lambda entry: entry[1])
 figure, axes = plt.subplots(figsize=(8, 4.6), layout="constrained")
-for place, (name, mean, deviation, colour) in enumerate(entries):
+for place, (_, mean, deviation, colour) in enumerate(entries):
     axes.errorbar(mean, place, xerr=deviation, fmt="o", color=colour, capsize=2)
 axes.set_yticks(range(len(entries)), [entry[0] for entry in entries])
 axes.set(xlabel="test accuracy, % (mean and standard deviation over five splits)")

@@ -112,7 +112,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 folds = StratifiedKFold(4, shuffle=True, random_state=0)
 seconds = [0.5, 1, 2, 5, 10]
 scores = [
-    cross_val_score(lrcssm.LrcRidgeClassifier(n_features=2000, random_state=0), series[..., : int(10 * s)], labels, cv=folds)
+    cross_val_score(
+        lrcssm.LrcRidgeClassifier(n_features=2000, random_state=0), series[..., : int(10 * s)], labels, cv=folds
+    )
     for s in seconds
 ]
 for s, score in zip(seconds, scores, strict=True):

@@ -86,9 +86,7 @@ def certify(
     A `Certificate`: arrays with one value per unit. Where a unit has no bound its values are infinite.
     """
     if not isinstance(cell, Cell):
-        raise InvalidType(
-            f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell."
-        )
+        raise InvalidType(f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell.")
     shortest, longest = (dt, dt) if isinstance(dt, float | int) else dt
     if not 0 < shortest <= longest:
         raise InvalidValue(f"certify got dt={dt!r}; give a positive number, or the shortest and the longest step.")

@@ -121,7 +121,8 @@ def _print_help(known: Mapping[str, Any], prog: str) -> None:
             lines.append(f"  {name:10} {text}")
     lines += [
         "",
-        f"Run {prog} COMMAND --help for its options" + ("; lrcssm --version shows the version." if prog == "lrcssm" else "."),
+        f"Run {prog} COMMAND --help for its options"
+        + ("; lrcssm --version shows the version." if prog == "lrcssm" else "."),
     ]
     print("\n".join(lines))
 

@@ -62,9 +62,7 @@ class Evaluate:
         """The data of a run, the cases that it is scored on, and which part they are."""
         path = pathlib.Path(self.model)
         if not path.is_dir():
-            raise RunError(
-                "A model file does not contain its test cases; name the data, or give the run folder."
-            )
+            raise RunError("A model file does not contain its test cases; name the data, or give the run folder.")
         kept = Folder(path).read_json("run.json")["options"]
         data = original(Folder(path), self.new.data_dir)
         part, which = judged(divide(data, kept["split"], kept["split_seed"]))

@@ -43,9 +43,7 @@ class Export:
         trained = open_model(self.model)
         unit = trained.unit
         if unit is not None and not self.timed:
-            raise ExportError(
-                "The model was trained with times; give --timed, so that dt is an input of the program."
-            )
+            raise ExportError("The model was trained with times; give --timed, so that dt is an input of the program.")
         if form == "stablehlo":
             from ..deploy.export import to_stablehlo
 

@@ -116,7 +116,9 @@ def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | 
                             )
                         mark, since = done, time.monotonic()
                     if done > MOST_BYTES:
-                        raise DataError(f"{url} is larger than {MOST_BYTES / 2**30:.0f} GiB, the largest accepted size.")
+                        raise DataError(
+                            f"{url} is larger than {MOST_BYTES / 2**30:.0f} GiB, the largest accepted size."
+                        )
                     if progress is not None:
                         progress(done, total)
         if total is not None and done != total:

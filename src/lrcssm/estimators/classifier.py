@@ -15,8 +15,8 @@ from .parameters import ClassifierParameters, documented
 class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
     """Classifier of time series, of equal length or not, with one channel or many.
 
-    Without any parameter it is ridge regression on random liquid features, as `lrcssm.LrcRidgeClassifier`; parameters of model
-    and training ask for an LrcSSM that is trained by gradients.
+    Without any parameters it uses ridge regression on random liquid features, like `lrcssm.LrcRidgeClassifier`; with parameters of
+    the model or the training it trains an LrcSSM by gradients.
 
     ```python
     import lrcssm, numpy as np
@@ -63,7 +63,7 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
         **Arguments:**
 
         - `X`, `y`, `sample_weight`, `times`: as for `fit`.
-        - `classes`: all labels there will ever be; needed in the first call only.
+        - `classes`: all labels; required in the first call only.
         """
         with all_or_nothing(self):
             self._expect(classes)

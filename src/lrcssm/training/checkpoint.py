@@ -101,9 +101,7 @@ class Checkpoint:
                 warnings.warn(f"{complaints[0]} The checkpoint before it, {path}, is used instead.", stacklevel=3)
             return found
         if complaints:
-            raise CheckpointError(
-                f"{complaints[0]} There is no other checkpoint; start again without resuming."
-            )
+            raise CheckpointError(f"{complaints[0]} There is no other checkpoint; start again without resuming.")
         return empty
 
     def _filled(self, path: pathlib.Path, empty: Any, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Any:

@@ -92,14 +92,14 @@ def fit(
 
     **Arguments:**
 
-    - `model`: where to start.
+    - `model`: the model to start from.
     - `train`, `validation`: cases with targets. Without validation cases the last weights are the best.
     - `config`: settings.
     - `solver`: of the recurrences.
     - `report`: called after each evaluation; training ends if it returns true.
     - `tick`: called with the number of each step.
-    - `checkpoint`: file for everything that is needed to go on after an interruption, written at each evaluation (but at most
-        once a second) and at the end. The previous one is kept beside it, with `.previous` at its end.
+    - `checkpoint`: file for everything needed to resume after an interruption, written at each evaluation (but at most once a
+        second) and at the end. The previous one is kept next to it, with the suffix `.previous`.
     - `resume`: continue from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
     - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
         same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
