@@ -15,6 +15,8 @@ PUBLIC = {name: value for name, value in NAMES.items() if getattr(value, "__modu
 ESTIMATORS = ("LrcSSMClassifier", "LrcSSMForecaster", "LrcSSMRegressor")
 STABILITY = {name: getattr(lrcssm.stability, name) for name in ("certify", "diagnose", "time_constants")}
 SLOW = (
+    "index.md",  # its code is that of the README
+    "five-minutes.md",
     "estimators.md",
     "own-cell.md",
     "cells.md",
@@ -59,6 +61,16 @@ def test_docstrings_run(name, as_a_user_has_it):
     assert text and len(text) > 40
     for block in snippets(text):
         exec(compile(block, name, "exec"), {"__name__": "docstring"})
+
+
+def test_every_concept_has_a_picture():
+    """The pages of the section Concepts of the site."""
+    section = re.search(r"^  - Concepts:\n((?:      - .*\n)+)", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    concepts = re.findall(r": (\S+\.md)$", section[1], re.MULTILINE)
+    assert len(concepts) >= 4
+    for page in concepts:
+        pictures = re.findall(r"^!\[.+?\]\((img/.+?)\)", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+        assert pictures and all((ROOT / "docs" / picture).exists() for picture in pictures), page
 
 
 def test_links_between_pages_lead_somewhere():
