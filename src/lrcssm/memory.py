@@ -14,7 +14,7 @@ def keep_memory() -> bool:
     system and then has to get it back page by page, which can take half of the time of a step on long sequences. After this
     call it stays with the process, whose memory then does not shrink before it ends.
 
-    The command line does this by itself; a program of your own may call it before its first computation.
+    The command line does this by itself; call it in your own program before the first computation.
 
     ```python
     import lrcssm

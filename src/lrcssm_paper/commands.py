@@ -31,9 +31,9 @@ class Reproduce:
     plan: bool = False
     """Only print the runs and an estimate of their time."""
     show: bool = False
-    """Only print the table with the results that are there."""
+    """Only print the table with the existing results."""
     report: Annotated[str | None, Arg("FILE.html|FILE.md")] = None
-    """Only write a report on the table, or on all of them, from the results that are there: a page with pictures, or Markdown."""
+    """Only write a report on the table, or on all of them, from the existing results: a page with pictures, or Markdown."""
     json: bool = False
     """Print JSON."""
     data_dir: Annotated[str | None, Arg("DIR")] = None

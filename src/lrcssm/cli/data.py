@@ -53,7 +53,7 @@ class ShowData:
 
 @dataclasses.dataclass(frozen=True)
 class FetchData:
-    """Download data sets of the UEA, UCR and Monash archives into the data directory, unless they are there."""
+    """Download data sets of the UEA, UCR and Monash archives into the data directory, unless they exist."""
 
     names: Annotated[tuple[str, ...], Arg("NAME", positional=True)]
     """Names of data sets; lrcssm data list --all shows them."""

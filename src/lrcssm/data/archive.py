@@ -62,7 +62,7 @@ def fetch(
     if folder.is_dir() and not force:
         if demanded is not None and record.get("sha256") != demanded:
             raise DataError(
-                f"{folder} is there, and was not made from a file with the SHA-256 {demanded}; pass force=True to "
+                f"{folder} exists, and was not made from a file with the SHA-256 {demanded}; pass force=True to "
                 "download it again."
             )
         verify(folder)

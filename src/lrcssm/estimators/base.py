@@ -68,7 +68,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         return found
 
     def _goes_on(self) -> bool:
-        """True if `fit` starts from a model that is there."""
+        """True if `fit` continues an existing model."""
         return self.warm_start and hasattr(self, "trained_") and isinstance(self.model_, SequenceModel)
 
     def _configured(self, facts: Facts, seed: int) -> tuple[ModelConfig, TrainingConfig]:

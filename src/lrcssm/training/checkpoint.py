@@ -1,8 +1,7 @@
-"""Checkpoints: everything that a run needs to go on, in one file, and the one before it.
+"""Checkpoints: everything needed to resume a run, in one file, and the previous one.
 
-A checkpoint belongs to one run: its header holds what the run is made of (model, data, training, solver), and another run
-is refused by name. It is written beside its place and then put there, so it is there as a whole or not at all; if it is
-damaged afterwards, the one before it is used.
+A checkpoint belongs to one run: its header describes the run (model, data, training, solver), and other runs are rejected. It is
+written atomically; if it is damaged afterwards, the previous one is used.
 """
 
 import dataclasses

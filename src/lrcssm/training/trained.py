@@ -174,7 +174,7 @@ class Trained:
 
         **Arguments:**
 
-        - `path`: a file that is there is replaced, at once or not at all.
+        - `path`: an existing file is replaced atomically.
         """
         labels = self.classes
         if isinstance(self.model, LiquidModel):
@@ -235,7 +235,7 @@ def save(path: str | os.PathLike[str], trained: Any) -> None:
 
     **Arguments:**
 
-    - `path`: a file that is there is replaced, at once or not at all.
+    - `path`: an existing file is replaced atomically.
     - `trained`: a `Trained`, or a model alone.
     """
     if not isinstance(trained, Trained | SequenceModel):
