@@ -3,4 +3,4 @@
 from .map import FeatureMap as FeatureMap
 from .model import LiquidConfig as LiquidConfig, LiquidModel as LiquidModel
 from .statistics import STATISTICS as STATISTICS
-from .views import VIEWS as VIEWS
+from .views import STREAMED as STREAMED, VIEWS as VIEWS

@@ -3,14 +3,17 @@
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..data import Cases
+from ..errors import InvalidValue
 from .calibration import softmax_factor
 from .map import FeatureMap
 from .readout import Readout, fit_readout
+from .step import LiquidStep
+from .views import STREAMED
 
 N_FEATURES = 14_336
 """Default number of features."""
@@ -35,6 +38,7 @@ class LiquidConfig:
     task: str
     n_features: int
     views: tuple[str, ...]
+    patch: ClassVar[int] = 1  # a step of the model is one of the series
 
     def to_json(self) -> str:
         """All fields as a JSON object."""
@@ -129,9 +133,16 @@ class LiquidModel(NamedTuple):
         return 0 if self.readout is None else self.readout.weights.size + self.readout.intercept.size
 
     def whole(self, **kind: Any) -> str | None:
-        """Reason why a sequence cannot be given in pieces, to follow "it"."""
+        """Reason why a sequence cannot be given in pieces, to follow "it", or `None` if it can."""
         del kind
-        return "summarises each sequence as a whole"
+        by_case = [name for name in self.map.views.names if name not in STREAMED]
+        return f"standardises each sequence as a whole ({' and '.join(by_case)})" if by_case else None
+
+    def stepper(self) -> LiquidStep:
+        """The same model for one sample at a time."""
+        if (reason := self.whole()) is not None:
+            raise InvalidValue(f"The model was asked for a step, but it {reason}; fit it with views={STREAMED!r}.")
+        return LiquidStep.of(self.config, self.map, self.readout, self.factor)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The model as JSON and arrays by name."""
