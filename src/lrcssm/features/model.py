@@ -110,8 +110,7 @@ class LiquidModel(NamedTuple):
                 task, drawn, readout._replace(weights=readout.weights * scale, intercept=readout.intercept * scale)
             )
         targets = np.where(given[:, None] == np.arange(outputs), 1.0, -1.0)
-        # The only case of a class tells nothing about a fit without it.
-        counted = np.bincount(given, minlength=outputs)[given] > 1
+        counted = counted_cases(given, np.bincount(given, minlength=outputs))
         readout, held_out = fit_readout(features, targets, counted=counted, rng=rng)
         return cls(task, drawn, readout, softmax_factor(held_out.predictions, given[held_out.cases]))
 
@@ -127,6 +126,11 @@ class LiquidModel(NamedTuple):
         """Logits or numbers of each case, `(cases, outputs)`, float64; its features if there is no read-out."""
         features = self.map(cases)
         return features if self.readout is None else self.factor * self.readout(features)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the features."""
+        return np.dtype(self.map.units.cell.v.dtype)
 
     def parameter_count(self) -> int:
         """Number of fitted numbers: the weights of the read-out."""
@@ -166,6 +170,17 @@ class LiquidModel(NamedTuple):
         if readout is not None and readout.weights.shape != (model.map.n_features, len(readout.intercept)):
             raise ValueError("its read-out is not that of its features")
         return model
+
+
+def counted_cases(classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The cases that count in leave-one-out: the only case of a class tells nothing about a fit without it.
+
+    **Arguments:**
+
+    - `classes`: the number of each case's class.
+    - `counts`: cases of each class.
+    """
+    return counts[classes] > 1
 
 
 _READOUT = ("mean", "scale", "weights", "intercept")

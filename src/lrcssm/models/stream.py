@@ -4,7 +4,7 @@ import copy
 import json
 import os
 import zlib
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jaxtyping import Array
 from ..errors import InvalidValue
 
 
+@runtime_checkable
 class Steps(Protocol):
     """A model that takes one sample at a time, as `SequenceModel` and the step of a ridge model do."""
 

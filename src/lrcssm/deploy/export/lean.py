@@ -231,8 +231,10 @@ class Graph:
         return self._reduce("ReduceMin", inputs, options)
 
     def _dot_general(self, inputs, shape, dtype, options):
-        (left, right), (batch_left, _) = options["dimension_numbers"]
+        (left, right), (batch_left, batch_right) = options["dimension_numbers"]
         a, b = inputs
+        if batch_left and isinstance(a, Value) and not isinstance(b, Value):
+            return self._product_of_each(a, b, shape, (left, right, batch_left, batch_right))
         if not isinstance(b, Value) and b.dtype == _HALF:
             b = b.astype(np.float32)
         if isinstance(b, Value) or not isinstance(a, Value) or np.ndim(b) != 2 or batch_left or len(left) != 1:
@@ -243,6 +245,35 @@ class Graph:
         name = self.shaped(a, (1, *rows, a.shape[-1]))
         made = self.emit("Gemm" if not rows else "MatMul", (name, b if right[0] == 0 else b.T))
         return self._settled(made, (1, *rows, b.shape[1 - right[0]]), shape)
+
+    def _product_of_each(self, a, b, shape, axes):
+        """Products of values with constant matrices, one for each place of leading axes."""
+        count = len(axes[2])
+        first = tuple(range(count))
+        if axes != ((len(a.shape) - 1,), (count,), first, first) or np.ndim(b) != count + 2:
+            raise Unknown(f"a product of {a.shape} and {np.shape(b)} along {axes}")
+        batch, rows = a.shape[:count], int(np.prod(a.shape[count:-1]))
+        name = self.shaped(a, (1, *batch, rows, a.shape[-1]))
+        return self._settled(self.emit("MatMul", (name, b)), (1, *batch, rows, b.shape[-1]), shape)
+
+    def _gather(self, inputs, shape, dtype, options):
+        """Rows of a value at constant places."""
+        value, places = inputs
+        how, rest = options["dimension_numbers"], value.shape[1:] if isinstance(value, Value) else None
+        rows = how.collapsed_slice_dims == how.start_index_map == (0,) and how.operand_batching_dims == ()
+        whole = rest is not None and tuple(options["slice_sizes"]) == (1, *rest) and value.shape[0] > 1
+        last = how.offset_dims == tuple(range(len(shape) - len(rest or ()), len(shape)))
+        if isinstance(places, Value) or not (rows and whole and last):
+            raise Unknown("a gather of other than rows at constant places")
+        places = np.asarray(places, np.int64)[..., 0]
+        made = self.emit("Gather", (value.name, places), axis=1)
+        return self._settled(made, (1, *places.shape, *(n for n in rest if n != 1)), shape)
+
+    def _transpose(self, inputs, shape, dtype, options):
+        value, order = inputs[0], [axis for axis in options["permutation"] if inputs[0].shape[axis] != 1]
+        if order == sorted(order):
+            return value.name
+        return self.emit("Transpose", (value.name,), perm=[0, *(1 + sorted(order).index(axis) for axis in order)])
 
     def _settled(self, name, found, shape):
         """Reshape a result to its shape without axes of size 1, if necessary."""
