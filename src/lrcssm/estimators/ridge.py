@@ -1,5 +1,7 @@
 """Classifier and regressor: random liquid features with a linear read-out by ridge regression."""
 
+# pyright: reportIncompatibleVariableOverride=false
+# (`trained_` is a property here)
 import dataclasses
 from typing import Any
 
@@ -22,7 +24,7 @@ class RidgeEstimator(FeatureEstimator):
     _waiting = False  # true if parts have been added since the last solution
 
     @property
-    def trained_(self) -> Trained:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def trained_(self) -> Trained:
         """The model; after `partial_fit` it is solved for when it is first needed."""
         if self._waiting:
             self._trained = dataclasses.replace(self._trained, model=self._parts.model())

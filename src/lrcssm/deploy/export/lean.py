@@ -259,12 +259,13 @@ class Graph:
     def _gather(self, inputs, shape, dtype, options):
         """Rows of a value at constant places."""
         value, places = inputs
-        how, rest = options["dimension_numbers"], value.shape[1:] if isinstance(value, Value) else None
+        if not isinstance(value, Value) or isinstance(places, Value) or value.shape[0] == 1:
+            raise Unknown("a gather at computed places")
+        how, rest = options["dimension_numbers"], value.shape[1:]
         rows = how.collapsed_slice_dims == how.start_index_map == (0,) and how.operand_batching_dims == ()
-        whole = rest is not None and tuple(options["slice_sizes"]) == (1, *rest) and value.shape[0] > 1
-        last = how.offset_dims == tuple(range(len(shape) - len(rest or ()), len(shape)))
-        if isinstance(places, Value) or not (rows and whole and last):
-            raise Unknown("a gather of other than rows at constant places")
+        last = how.offset_dims == tuple(range(len(shape) - len(rest), len(shape)))
+        if not (rows and last and tuple(options["slice_sizes"]) == (1, *rest)):
+            raise Unknown("a gather of other than rows")
         places = np.asarray(places, np.int64)[..., 0]
         made = self.emit("Gather", (value.name, places), axis=1)
         return self._settled(made, (1, *places.shape, *(n for n in rest if n != 1)), shape)
