@@ -292,6 +292,15 @@ class Graph:
         place = 1 + sum(n != 1 for n in shape[:axis])
         return self.emit("Concat", tuple(parts), axis=place) if len(parts) > 1 else parts[0]
 
+    def _stack(self, inputs, shape, dtype, options):
+        axis = options["axis"]
+        longer = lambda own: (*own[:axis], 1, *own[axis:])
+        parts = [
+            Value(value.name, longer(value.shape)) if isinstance(value, Value) else np.expand_dims(value, axis)
+            for value in inputs
+        ]
+        return self._concatenate(parts, shape, dtype, {"dimension": axis})
+
     def _dynamic_update_slice(self, inputs, shape, dtype, options):
         """Concatenate the values before the updated part, the part, and the values after it."""
         value, part, *begin = inputs
