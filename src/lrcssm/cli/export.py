@@ -6,6 +6,7 @@ import pathlib
 from typing import Annotated, Literal
 
 from ..deploy.export import ExportError
+from ..features import LiquidModel
 from .evaluate import open_model
 from .options import Model
 from .parser import Arg
@@ -44,6 +45,8 @@ class Export:
         unit = trained.unit
         if unit is not None and not self.timed:
             raise ExportError("The model was trained with times; give --timed, so that dt is an input of the program.")
+        if self.what == "sequence" and isinstance(trained.model, LiquidModel):
+            raise ExportError("--what sequence: a ridge model is exported as a step; pass --what step.")
         if form == "stablehlo":
             from ..deploy.export import to_stablehlo
 
