@@ -77,9 +77,7 @@ class Explanation:
         return self.by_class.sum((1, 2))
 
 
-def explain(
-    model: LiquidModel, cases: Cases, *, classes: Any = None, channels: tuple[str, ...] | None = None
-) -> Explanation:
+def explain(model: Any, cases: Cases, *, classes: Any = None, channels: tuple[str, ...] | None = None) -> Explanation:
     """Divide the predictions for some cases among channels, time scales and statistics.
 
     ```python
@@ -96,7 +94,7 @@ def explain(
 
     **Arguments:**
 
-    - `model`: with a read-out.
+    - `model`: a `LiquidModel` with a read-out.
     - `cases`: to explain; the average by class needs several.
     - `classes`: labels of the classes; they are counted if not given.
     - `channels`: names of the channels; they are counted if not given.
