@@ -48,6 +48,7 @@ def test_copies_hold_the_settings_alone(make):
     one._open.close()
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_tensorboard(tmp_path):
     pytest.importorskip("tensorboardX")
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -64,6 +65,7 @@ def test_tensorboard(tmp_path):
         np.testing.assert_allclose([event.value for event in events], [one[name] for one in WANTED if name in one])
 
 
+@pytest.mark.filterwarnings("ignore")  # of the libraries themselves
 def test_mlflow(tmp_path):
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
@@ -73,12 +75,13 @@ def test_mlflow(tmp_path):
             callback(one)
     for name in WANTED[0]:
         history = mlflow.tracking.MlflowClient().get_metric_history(run.info.run_id, name)
-        pairs = [(10, WANTED[0][name])] + [(20, WANTED[1][name])] * (name in WANTED[1])
+        pairs = [(step, one[name]) for step, one in zip((10, 20), WANTED, strict=True) if name in one]
         assert [(point.step, point.value) for point in history] == pairs
     MLflow(run.info.run_id)(Evaluation(30, 0.125, {}, 4.0, 0.0))
     assert mlflow.get_run(run.info.run_id).data.metrics["loss"] == 0.125
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_wandb(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")

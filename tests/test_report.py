@@ -14,7 +14,7 @@ from lrcssm.report import plots
 from lrcssm.report.headline import headline, most_confused
 from lrcssm.report.judged import Judged, by_class
 from lrcssm.report.page import bars, page
-from lrcssm.report.run import write_evaluation
+from lrcssm.report.run import evaluation_page
 from lrcssm.report.text import listed, plain
 from lrcssm.training import Evaluation, Trained
 from lrcssm.training.baseline import constant_of, constant_scores, doubt
@@ -64,7 +64,7 @@ class Tags(html.parser.HTMLParser):
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_names_of_classes_are_shown_as_they_are(kind):
     one = judged(HOSTILE[kind])
-    text = write_evaluation("model.lrcssm", "<b>title", "About.", one)
+    text = evaluation_page("model.lrcssm", "<b>title", "About.", one)
     found = Tags(text)
     assert not {"script", "img", "i", "b "} & set(found.tags) and found.tags["svg"] >= 3
     words = " ".join("".join(found.words).split())
@@ -217,7 +217,7 @@ def test_colours_follow_the_page():
 @pytest.mark.parametrize("width", [390, 1100])
 def test_a_browser_shows_it(kind, width, tmp_path):
     """Nothing is wider than the window, be it that of a phone, and every picture has a size."""
-    text = write_evaluation("model.lrcssm", "A title", "About.", judged(HOSTILE[kind]))
+    text = evaluation_page("model.lrcssm", "A title", "About.", judged(HOSTILE[kind]))
     script = (
         "<script>const s=[...document.querySelectorAll('svg')].map(e=>e.getBoundingClientRect());const d=document;d.title="
         "[d.documentElement.scrollWidth<=d.documentElement.clientWidth,s.every(b=>b.width>90&&b.height>50)].join()</script>"

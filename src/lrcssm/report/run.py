@@ -36,7 +36,7 @@ def write_report(folder: Folder, facts: dict[str, Any], fitted: Fitted, judged: 
     folder.write_text("report.html", page(f"{facts['data']['name']} · {_method(facts)}", parts))
 
 
-def write_evaluation(path: Any, title: str, about: str, judged: Judged) -> str:
+def evaluation_page(path: Any, title: str, about: str, judged: Judged) -> str:
     """The page about an evaluation on other data.
 
     **Arguments:**

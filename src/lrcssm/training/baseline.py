@@ -38,6 +38,20 @@ def constant_of(cases: Cases, *, classify: bool) -> np.ndarray:
     return targets.reshape(len(targets), -1).astype(np.float64).mean(0)
 
 
+def known_constant(kept: Any, outputs: int) -> np.ndarray | None:
+    """The constant output that a file keeps, or `None` if it keeps none that is one.
+
+    **Arguments:**
+
+    - `kept`: what the file holds.
+    - `outputs`: of the model; a constant for classes may leave out the last ones.
+    """
+    fits = isinstance(kept, list) and 0 < len(kept) <= outputs
+    if not fits or not all(isinstance(one, int | float) and np.isfinite(one) for one in kept):
+        return None
+    return np.array(kept, np.float64)
+
+
 def constant_scores(constant: np.ndarray, targets: np.ndarray, classes: Sequence[str] | None) -> dict[str, Any]:
     """Scores of a constant output, and what it predicts, `prediction`.
 

@@ -147,7 +147,7 @@ class WandB(Callback):
         return wandb.run or wandb.init(**self.settings)
 
     def _write(self, to: Any, metrics: dict[str, float], step: int) -> None:
-        to.log(metrics, step=step)
+        to.log(metrics, step=step, commit=True)  # else the last one waits for the next
 
 
 def _imported(library: str, name: str) -> Any:
