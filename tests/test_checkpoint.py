@@ -1,5 +1,6 @@
 """A run that was interrupted ends where an uninterrupted one does, bit for bit, whatever happened to its files."""
 
+import dataclasses
 import pathlib
 import random
 import subprocess
@@ -217,3 +218,32 @@ def test_20_kills(tmp_path):
         left = {one.name for one in out.iterdir()} - {one.name for one in (tmp_path / "whole").iterdir()}
         assert not left
     assert kills == 20
+
+
+def test_a_run_goes_on_with_more_steps(tmp_path):
+    """At a constant learning rate it ends where a run of that many steps ends; fewer steps are refused."""
+    path = tmp_path / "checkpoint"
+    steady = lambda steps: dataclasses.replace(CONFIG, steps=steps, schedule="constant", warmup=0.0)
+    run(path, config=steady(6))
+    more = run(path, config=steady(12))
+    assert bits(more) == bits(fit(model(), waves(), waves(seed=1), steady(12)))
+    assert bits(run(path, config=steady(12))) == bits(more)
+    with pytest.raises(CheckpointError, match="steps=12, not 6"):
+        run(path, config=steady(6))
+    with pytest.raises(CheckpointError, match=r"learning_rate=0\.01, not 1\.0"):
+        run(path, config=dataclasses.replace(steady(20), learning_rate=1.0))
+
+
+def test_more_steps_follow_their_own_schedule(tmp_path):
+    path = tmp_path / "checkpoint"
+    first = run(path)
+    longer = run(path, config=dataclasses.replace(CONFIG, steps=18))
+    assert bits(longer)[3][:4] == bits(first)[3] and [one.step for one in longer.history] == [3, 6, 9, 12, 15, 18]
+
+
+def test_patience_is_over_whatever_the_steps(tmp_path):
+    path = tmp_path / "checkpoint"
+    stopped = run(path, config=dataclasses.replace(CONFIG, steps=60, patience=1, learning_rate=1e-9))
+    assert stopped.history[-1].step < 60
+    again = run(path, config=dataclasses.replace(CONFIG, steps=90, patience=1, learning_rate=1e-9))
+    assert bits(again) == bits(stopped)

@@ -25,10 +25,13 @@ from ..memory import keep_memory
 from ..models import ModelConfig, SequenceModel, parameter_count
 from ..options import options_of
 from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit, recipe
+from ..training.baseline import constant_of, constant_scores, doubt
 from ..training.folder import Folder, RunError
+from ..training.metrics import observed
 from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
 from ..training.provenance import divide, judged, origin, same_run
 from ..training.recipe import choose_method, find_preset
+from .compare import check_aeon, minirocket
 from .devices import DeviceOptions, open_mesh, with_others
 from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
 from .parser import Arg, flag
@@ -75,11 +78,14 @@ class Train:
     """Solver of the recurrences while training."""
     on: DeviceOptions = DeviceOptions()
     resume: bool = False
-    """Go on with the run in the folder, to the same result as without an interruption."""
+    """Go on with the run in the folder, to the same result as without an interruption. With more --steps than before, go on for
+    the rest of them, at the learning rate that the new number of steps gives."""
     overwrite: bool = False
     """Replace a run that the folder holds."""
     data_dir: DataDir = None
     """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
+    compare: bool = False
+    """Train MiniRocket too (it needs aeon), and print and report its score."""
     quiet: bool = False
     """Print the final scores only."""
     json: bool = False
@@ -99,6 +105,8 @@ def run(options: Train) -> None:
     first = jax.process_index() == 0
     if not first:  # the first one prints and writes for all
         options = dataclasses.replace(options, quiet=True, json=False)
+    if options.compare:
+        check_aeon()
     data = load(options.source, directory=options.data_dir, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
     refuse_missing(data, options.missing)
@@ -145,9 +153,13 @@ def run(options: Train) -> None:
                  f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if data.guess else ''}")  # fmt: skip
             _say(f"Method: {_NAMES[method]}, {reason}. {about}")
         begin = functools.cache(lambda: folder.begin(facts, resume=options.resume)) if first else lambda: None
+        learned = train
         if model is not None and training is not None:
             fitted = _fit(options, model, train, validation, training, mesh, folder, begin)
+            if first and (text := doubt(fitted, train, validation, training)) is not None:
+                _say(f"Warning: {text}")
         else:
+            learned = whole
             start = time.perf_counter()
             liquid = LiquidModel.fit(
                 whole, known.task, known.outputs, views=options.views or None, seed=options.seed,
@@ -158,7 +170,7 @@ def run(options: Train) -> None:
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
-            _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
+            _finish(options, data, part, which, fitted, learned, cases.take(which), folder, facts)
 
 
 def _asked(options: Train) -> list[str]:
@@ -215,23 +227,34 @@ def _finish(
     part: str,
     which: np.ndarray,
     fitted: Fitted,
+    learned: Cases,
     test: Cases,
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
     """Write model, predictions, scores and report; whatever is there already is written again, the same."""
-    from ..report.run import write_report  # matplotlib is slow to import
+    from ..report.judged import Judged  # matplotlib is slow to import
+    from ..report.run import write_report
 
+    solver, constant = SOLVERS[options.solver], constant_of(learned, classify=data.classes is not None)
     classes = None if data.classes is None else np.array(data.classes)
     trained = Trained(
         fitted.model, classes, data.channel_names, options.missing, test.unit,
-        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"]},
+        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"],
+         "constant": constant.tolist()},
     )  # fmt: skip
     trained.save(folder.model)
-    outputs = trained.outputs(test, solver=SOLVERS[options.solver])
-    targets = np.asarray(test.targets)
-    found = score(outputs, targets, classify=classes is not None)
+    outputs = trained.outputs(test, solver=solver)
+    compared, targets = observed(outputs, test)
+    found = score(compared, targets, classify=classes is not None)
     found |= {"cases": len(test), "best_step": fitted.step, "part": part}
+    found["baseline"] = constant_scores(constant, targets, data.classes)
+    if options.compare:
+        rival = minirocket(learned, test, classify=classes is not None, seed=options.seed)
+        if isinstance(rival, str):
+            _say(rival)
+        else:
+            found["minirocket"] = rival
     rows = [
         {"case": data.id_of(case)} | target_of(target, data.classes) | prediction_of(output, data.classes)
         for case, target, output in zip(which.tolist(), targets, outputs, strict=True)
@@ -239,7 +262,10 @@ def _finish(
     folder.write_text("predictions.csv", as_csv(rows))
     folder.write_history(fitted.history)
     folder.write_json("scores.json", finite(found))
-    write_report(folder, facts, fitted, test, outputs, found, rows)
+    # A quick training is not followed by a slow report.
+    seconds = min(max(fitted.seconds / 4, 2.0), 20.0)
+    ids = [data.id_of(case) for case in which.tolist()]
+    write_report(folder, facts, fitted, Judged(trained, test, outputs, found, part, ids, seconds, solver))
     if options.json:
         print(json.dumps(finite({part: found, "folder": str(folder.path)})))
         return
@@ -271,7 +297,7 @@ def command(options: Train) -> str:
 def _flags(options: Any):
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
-        if field.name in ("source", "resume", "overwrite", "quiet", "json"):
+        if field.name in ("source", "resume", "overwrite", "quiet", "json", "compare"):
             continue
         if dataclasses.is_dataclass(value):
             yield from _flags(value)

@@ -4,6 +4,7 @@ import abc
 import contextlib
 import dataclasses
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,11 +16,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from ..data import Cases
 from ..data.splits import hold_out
-from ..errors import InvalidType, InvalidValue
+from ..errors import InvalidType, InvalidValue, TrainingWarning
 from ..features import LiquidModel
 from ..files import named_leaves
 from ..models import ModelConfig, SequenceModel
 from ..training import Evaluation, Facts, Trained, TrainingConfig, first_model, fit, recipe
+from ..training.baseline import doubt
 from ..training.loop import one_pass
 from ..training.step import TrainState
 from .arrays import as_series, as_times, check_missing, seed_of
@@ -92,6 +94,8 @@ class Learner(Saved, BaseEstimator, Parameters):
         fitted = fit(start, train, validation, training, solver=solver_of(self), report=self._report)
         self.trained_ = Trained(fitted.model, missing=self.missing, **facts)
         self.history_, self.n_iter_ = fitted.history, fitted.history[-1].step
+        if config.task != "forecast" and (text := doubt(fitted, train, validation, training)) is not None:
+            warnings.warn(text, TrainingWarning, stacklevel=4)
 
     def _report(self, evaluation: Evaluation) -> bool:
         """Print and call what was asked for; true if a callback wants to stop."""
@@ -185,7 +189,12 @@ class SeriesLearner(Learner, SeriesParameters):
         targets = self._targets(y, reset=reset)
         series = as_series(self, X, reset=reset, nan=check_missing(self))
         check_consistent_length(series, y, sample_weight)
-        return self._cases(series, targets, times, sample_weight, reset=reset)
+        return self._cases(series, targets, times, self._weights(targets, sample_weight), reset=reset)
+
+    def _weights(self, targets: np.ndarray, sample_weight: Any) -> Any:
+        """Weights of the cases in the loss, or `None`."""
+        del targets
+        return sample_weight
 
     @abc.abstractmethod
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray:

@@ -131,7 +131,9 @@ class _ClassTraining(_Training):
     """Parameters of the training of classifiers."""
 
     label_smoothing: float = TrainingConfig.label_smoothing
-    class_weights: Literal["balanced"] | None = TrainingConfig.class_weights
+    class_weights: Literal["balanced"] | Mapping[Any, float] | None = TrainingConfig.class_weights
+    """`"balanced"` lets each class count the same, `None` each case; or a mapping from labels to weights of their cases, 1 for
+    labels that it leaves out."""
 
 
 @typing.no_type_check
@@ -259,6 +261,8 @@ def given_fields(parameters: Parameters, kind: Any) -> dict[str, Any]:
         if name not in names or name in found:
             advice = "give it as a parameter of its own" if name in found else f"give some of {', '.join(names)}"
             raise InvalidValue(f"{type(parameters).__name__} got {where} with {name!r}; {advice}.")
+    if isinstance(found.get("class_weights"), Mapping):
+        found["class_weights"] = None  # which are weights of the cases then
     found = {
         name: value.item() if isinstance(value, np.generic) else value for name, value in (found | dict(more)).items()
     }
