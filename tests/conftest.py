@@ -5,10 +5,12 @@ import os
 import zlib
 
 # Read once, when jax starts its backend: this has to come before the first import of it. Nearly all the time of these
-# tests is compilation, and a quarter of that is optimisation that their small arrays do not repay.
-os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0 " + os.environ.get("XLA_FLAGS", "")
-)
+# tests is compilation, and a quarter of that is optimisation that their small arrays do not repay; `make test-full` runs
+# the programs that users run.
+_FLAGS = ["--xla_force_host_platform_device_count=2"]
+if os.environ.get("LRCSSM_TEST_OPTIMISED", "0") == "0":
+    _FLAGS.append("--xla_backend_optimization_level=0")
+os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")])
 
 import hypothesis
 import jax
