@@ -18,6 +18,8 @@ import jaxtyping
 import pytest
 from archives import serving
 
+pytest_plugins = ["budget"]
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -33,8 +35,24 @@ def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
 
 
+# A run with --slow may not have the time for everything: what has found mistakes comes first.
+FIRST = (
+    "test_random_cells", "test_tolerance", "test_errors", "test_gradients", "test_agreement", "test_contract", "test_every_architecture",
+    "test_every_estimator", "test_estimators", "test_estimator_checks", "test_ridge", "test_forecaster", "test_export", "test_walks",
+    "test_readers_damage", "test_readers_safety", "test_kills", "test_checkpoint", "test_lengths", "test_devices", "test_docs",
+)  # fmt: skip
+
+
+def in_order(item):
+    """File by file; in a file the slow tests last, and these shuffled, so that those in time are a sample of them."""
+    name, slow = item.path.stem, "slow" in item.keywords
+    rank = FIRST.index(name) if name in FIRST else len(FIRST)
+    return rank, str(item.path), slow, zlib.crc32(item.nodeid.encode()) if slow else 0
+
+
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--slow"):
+        items.sort(key=in_order)
         return
     for item in items:
         if "slow" in item.keywords:
