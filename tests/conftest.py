@@ -7,10 +7,13 @@ import zlib
 # Read once, when jax starts its backend: this has to come before the first import of it. Nearly all the time of these
 # tests is compilation, and a quarter of that is optimisation that their small arrays do not repay; `make test-full` runs
 # the programs that users run.
-_FLAGS = ["--xla_force_host_platform_device_count=2"]
-if os.environ.get("LRCSSM_TEST_OPTIMISED", "0") == "0":
-    _FLAGS.append("--xla_backend_optimization_level=0")
-os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, os.environ.get("XLA_FLAGS", "")])
+os.environ["XLA_FLAGS"] = " ".join(
+    [
+        "--xla_force_host_platform_device_count=2",
+        *["--xla_backend_optimization_level=0"] * (os.environ.get("LRCSSM_TEST_OPTIMISED", "0") == "0"),
+        os.environ.get("XLA_FLAGS", ""),
+    ]
+)
 
 import hypothesis
 import jax
@@ -68,6 +71,17 @@ def bounded_memory():
     yield
     if next(_tests_since) % 300 == 0:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_cache_of_the_user(tmp_path_factory):
+    """The cache folder of whoever runs the tests is neither read nor written, nor is a data folder of theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("LRCSSM_DATA", raising=False)
+        before = jax.config.jax_compilation_cache_dir
+        yield
+        jax.config.update("jax_compilation_cache_dir", before)
 
 
 @pytest.fixture

@@ -1,10 +1,6 @@
 """A run that was interrupted ends where an uninterrupted one does, bit for bit, whatever happened to its files."""
 
-import pathlib
 import random
-import subprocess
-import sys
-import time
 
 import jax
 import numpy as np
@@ -185,35 +181,3 @@ def test_300_damaged_checkpoints(tmp_path):
         else:
             assert bytes(bad) == good
     assert refused >= 299
-
-
-@pytest.mark.slow
-def test_20_kills(tmp_path):
-    """kill -9 at random moments of a run of the command line: the resumed run ends bit-identical."""
-    command = [
-        pathlib.Path(sys.executable).with_name("lrcssm"), "train", "digits", "--steps", "300", "--hidden-dim", "8", "--state-dim", "8",
-        "--num-blocks", "1", "--patch", "8", "--check-every", "10", "--quiet",
-    ]  # fmt: skip
-    subprocess.run([*command, "--out", tmp_path / "whole"], check=True)
-    rng, kills = random.Random(1), 0
-    for attempt in range(200):
-        if kills == 20:
-            break
-        out = tmp_path / f"killed{attempt}"
-        while kills < 20:
-            process = subprocess.Popen([*command, "--out", out, "--resume"])
-            try:
-                process.wait(rng.uniform(1.0, 9.0))
-                assert process.returncode == 0
-                break
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                kills += 1
-        subprocess.run([*command, "--out", out, "--resume"], check=True)
-        time.sleep(0.1)
-        assert (out / "model.lrcssm").read_bytes() == (tmp_path / "whole" / "model.lrcssm").read_bytes()
-        assert (out / "predictions.csv").read_bytes() == (tmp_path / "whole" / "predictions.csv").read_bytes()
-        left = {one.name for one in out.iterdir()} - {one.name for one in (tmp_path / "whole").iterdir()}
-        assert not left
-    assert kills == 20

@@ -1,6 +1,5 @@
 """Each estimator once, small: unequal lengths, gaps, times, files and scikit-learn's checks of the interface."""
 
-import jax
 import numpy as np
 import pytest
 from sklearn.base import clone
