@@ -128,17 +128,3 @@ def test_names_that_are_programs_elsewhere(tmp_path):
     assert "<svg" in (tmp_path / "run" / "report.html").read_text()
     rows = list(csv.DictReader((tmp_path / "run" / "predictions.csv").read_text().splitlines()))
     assert {row["target"] for row in rows} == {"a$x^$b", "'=cmd|' /C calc'!A0"}
-
-
-def test_a_full_disk_says_which_file_and_what_to_do(monkeypatch, capsys):
-    from lrcssm import files
-
-    write("a.npz", *waves())
-
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    assert cli.main(["train", "a.npz", "--out", "run", *TINY]) == 2
-    text = last_line(capsys.readouterr().err)
-    assert "run" in text and "No space left on device; make room, and the same command with --resume goes on." in text

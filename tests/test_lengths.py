@@ -6,8 +6,11 @@ import pathlib
 import jax
 import numpy as np
 import pytest
+from sklearn.model_selection import cross_val_score
+from test_estimators import unequal
 
 from lrcssm import LrcRidgeClassifier, LrcSSMClassifier
+from lrcssm.data.batching import MOST_LENGTHS
 
 SMALL = {
     "hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 4, "steps": 2, "validation_fraction": 0.0, "random_state": 0, "patch": 1,
@@ -67,3 +70,12 @@ def test_500_lengths_at_flat_memory(what, capsys):
     with capsys.disabled():
         print(f"\n{what}: {sizes[0]:.0f} MB after 1 length, {sizes[150]:.0f} after 150, {sizes[-1]:.0f} after 500")
     assert sizes[-1] - sizes[150] < 60
+
+
+def test_folds_share_programs(caplog):
+    """Five folds of cases of 20 lengths: as many programs of the training step as one set is padded to, not more."""
+    X, y = series(np.arange(40, 60)), np.arange(20) % 2
+    with caplog.at_level(logging.WARNING), jax.log_compiles():
+        cross_val_score(LrcSSMClassifier(**SMALL), unequal(X), y, cv=5)
+    compiled = [r.getMessage() for r in caplog.records if "Finished XLA comp" in r.getMessage()]
+    assert 1 <= sum("train_step" in text for text in compiled) <= MOST_LENGTHS

@@ -107,11 +107,9 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
         os.replace(name, target)
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
-        if isinstance(error, OSError) and not error.filename:
-            error.filename = str(target)  # a full disk does not say which file it has no room for
         raise
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import datetime
-import errno
 import functools
 import json
 import pathlib
@@ -201,12 +200,6 @@ def _fit(
                 model, train, validation, training, solver=SOLVERS[options.solver], report=report,
                 tick=count, checkpoint=folder.checkpoint, resume=options.resume, mesh=mesh,
             )  # fmt: skip
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise RunError(
-            f"{error.filename} cannot be written: {error.strerror}; make room, and the same command with --resume goes on."
-        ) from error
     except KeyboardInterrupt:
         if options.overwrite and not at:
             raise KeyboardInterrupt("interrupted before the first step; the folder is as it was.") from None
