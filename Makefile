@@ -31,7 +31,7 @@ test: $(VENV)/stamp-dev ## run the tests, but for the slow ones
 # The slow tests too, with all extras and on the programs that users run, in the order of conftest.py: within the budget,
 # and of a long list of one file no more than its share. What is left out is printed; make test-slow leaves out nothing.
 BUDGET ?= 2400
-SHARE ?= 60
+SHARE ?= 20
 .PHONY: test-full
 test-full: $(VENV)/stamp-full ## run the slow tests too, with all extras, within a budget of time
 	LRCSSM_TEST_OPTIMISED=1 $(BIN)/python -m pytest -n 2 --dist load --maxschedchunk 4 --slow --budget $(BUDGET) --share $(SHARE) $(ARGS)
