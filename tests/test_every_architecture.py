@@ -15,6 +15,7 @@ from lrcssm.models.step import start
 
 SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 4, "state_dim": 4, "num_blocks": 1}
 FEWER = {"rformer": {"signature": {"windows": 3, "level": 2, "view": "global"}}}
+WITHOUT_TIME = ("hyena",)
 LENGTHS = (8, 5)
 
 
@@ -37,7 +38,7 @@ def by_steps(model, inputs, dt):
 def test_architecture(name, tmp_path):
     model, rng = make(name), np.random.default_rng(0)
     inputs = normal(rng, (8, 2, 3), jnp.float64)
-    dt = jnp.asarray(rng.uniform(0.3, 1.0, (8, 2)))
+    dt = None if name in WITHOUT_TIME else jnp.asarray(rng.uniform(0.3, 1.0, (8, 2)))
     mask = jnp.arange(8)[:, None] < jnp.array(LENGTHS)
     cotangent = normal(rng, (2, 2), jnp.float64)
     learned, fixed = eqx.partition(model, trainable(model))
@@ -59,7 +60,11 @@ def test_architecture(name, tmp_path):
     padded = run(learned, jnp.where(mask[..., None], inputs, jnp.nan), dt)
     for got, want in zip(jax.tree.leaves(padded), jax.tree.leaves(((total, outputs), gradient)), strict=True):
         np.testing.assert_array_equal(got, want, "what is in the padding counts")
-    assert distance(run(learned, inputs, 3 * dt)[0][1], outputs) > 1e-6, "time steps are ignored"
+    if dt is None:
+        with pytest.raises(ValueError, match="give regular samples without dt"):
+            model(inputs, dt=jnp.ones((8, 2)))
+    else:  # a gap, not another unit of time, which some do not see
+        assert distance(run(learned, inputs, dt.at[2].multiply(5))[0][1], outputs) > 1e-6
 
     ways = jax.tree.map(lambda leaf: normal(rng, leaf.shape, leaf.dtype), (learned, inputs))
     numeric = derivative(lambda *args: float(run(*args, dt)[0][0]), (learned, inputs), ways)
@@ -76,7 +81,7 @@ def test_architecture(name, tmp_path):
     if model.whole():
         with pytest.raises(ValueError, match="asked for a step"):
             model.step(inputs[0])
-        alone, _ = eqx.filter_jit(model)(inputs[:5, 1:], dt=dt[:5, 1:], throw=False)
+        alone, _ = eqx.filter_jit(model)(inputs[:5, 1:], dt=None if dt is None else dt[:5, 1:], throw=False)
         assert distance(alone[0], outputs[1]) < 1e-10
     else:
         steps = by_steps(model, inputs, dt)
