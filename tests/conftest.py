@@ -10,7 +10,8 @@ import zlib
 os.environ["XLA_FLAGS"] = " ".join(
     [
         "--xla_force_host_platform_device_count=2",
-        *["--xla_backend_optimization_level=0"] * (os.environ.get("LRCSSM_TEST_OPTIMISED", "0") == "0"),
+        *["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
+        * (os.environ.get("LRCSSM_TEST_OPTIMISED", "0") == "0"),
         os.environ.get("XLA_FLAGS", ""),
     ]
 )
