@@ -13,13 +13,13 @@ FEW = {
     "validation_fraction": 0.0,
 }  # fmt: skip
 RIDGE = {"n_features": 280, "random_state": 0}
-FORECAST = {"window": 12, "horizon": 3, "validation_fraction": 0.2}
+FORECAST = {name: value for name, value in FEW.items() if name != "bidirectional"} | {"window": 12, "horizon": 3}
 PARAMETERS = {
     "LrcFeatures": RIDGE,
     "LrcRidgeClassifier": RIDGE,
     "LrcRidgeRegressor": RIDGE,
     "LrcSSMClassifier": FEW,
-    "LrcSSMForecaster": FEW | FORECAST,
+    "LrcSSMForecaster": FORECAST,
     "LrcSSMRegressor": FEW,
 }
 OUTPUTS = ("transform", "predict_proba", "predict")
