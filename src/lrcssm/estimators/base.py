@@ -117,7 +117,7 @@ class Learner(Saved, BaseEstimator, Parameters):
             raise InvalidValue(
                 f"{type(self).__name__} got validation_fraction={share!r}; give a number from 0 (none) to below 1."
             )
-        return min(share, 0.5) if count > 3 else 0.0
+        return min(float(share), 0.5) if count > 3 else 0.0
 
 
 class SeriesLearner(Learner, SeriesParameters):

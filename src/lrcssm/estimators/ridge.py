@@ -3,6 +3,7 @@
 # pyright: reportIncompatibleVariableOverride=false
 # (`trained_` is a property here)
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,10 @@ class RidgeEstimator(FeatureEstimator):
         """`partial_fit`: add cases; the first call draws the features."""
         first = not hasattr(self, "_parts")
         if first and hasattr(self, "_trained"):
-            raise InvalidValue(
-                f"partial_fit got a {type(self).__name__} that was fitted or loaded, which keeps no sums over its cases; call "
-                "partial_fit from the start."
+            # Not an error: scikit-learn's contract is that partial_fit can be called after fit.
+            warnings.warn(
+                f"partial_fit starts anew: a {type(self).__name__} that was fitted or loaded keeps no sums over its cases.",
+                stacklevel=4,
             )
         drawing = self._drawing()
         self._check_lengths(X, targets)
