@@ -12,7 +12,6 @@ from lrcssm import Auto
 from lrcssm.files import read_arrays, write_arrays
 from lrcssm.training import CheckpointError, TrainingConfig, checkpoint, fit
 from lrcssm.training.checkpoint import Checkpoint, identity
-from lrcssm.training.config import TrainingConfig as Config
 from lrcssm.training.loop import Progress
 from lrcssm.training.step import TrainState
 
