@@ -25,17 +25,23 @@ from ..memory import keep_memory
 from ..models import ModelConfig, SequenceModel, parameter_count
 from ..options import options_of
 from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit, recipe
+from ..training.baseline import constant_of, constant_scores, doubt
 from ..training.folder import Folder, RunError
+from ..training.metrics import observed
 from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
 from ..training.provenance import divide, judged, origin, same_run
 from ..training.recipe import choose_method, find_preset
+from .compare import check_aeon, minirocket
 from .devices import DeviceOptions, open_mesh, with_others
 from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
 from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
 
-_NAMES = {"ridge": "ridge on random liquid features", "gradient": "gradient steps"}
+_NAMES = {
+    "ridge": "ridge on random liquid features", "logistic": "logistic regression on random liquid features",
+    "gradient": "gradient steps",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +52,12 @@ class Train:
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, Arg("DIR")] = None
     """Run folder; by default runs/NAME."""
-    method: Literal["auto", "ridge", "gradient"] = "auto"
-    """Ridge regression on random liquid features, in seconds; or gradient steps. auto is ridge, unless a preset or an option
-    of model, training or devices is given."""
+    method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
+    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto is
+    ridge, logistic to classify more than 500 cases, and gradient if a preset or an option of model, training or devices is given."""
     views: Annotated[tuple[str, ...], Arg("VIEW")] = ()
-    """Views of a series for ridge: levels, differences, case-levels, case-differences; by default all that are not redundant. A model
-    of levels and differences can predict sample by sample."""
+    """Views of a series for ridge and logistic: levels, differences, case-levels, case-differences; by default all that are not
+    redundant. A model of levels and differences can predict sample by sample."""
     preset: Annotated[str, Arg("PRESET")] = "default"
     """Settings to start from: default; or those of an extension: released, the code released with the paper, and
     paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
@@ -71,11 +77,14 @@ class Train:
     """Solver of the recurrences while training."""
     on: DeviceOptions = DeviceOptions()
     resume: bool = False
-    """Resume the run in the folder; the result is that of an uninterrupted run."""
+    """Resume the run in the folder; the result is that of an uninterrupted run. With more --steps than before, continue for the
+    remaining steps, at the learning rate of the new number of steps."""
     overwrite: bool = False
     """Replace an existing run in the folder."""
     data_dir: DataDir = None
     """Folder of the data sets; by default the variable LRCSSM_DATA, or the cache."""
+    compare: bool = False
+    """Train MiniRocket too (it needs aeon), and print and report its score."""
     quiet: bool = False
     """Print the final scores only."""
     json: bool = False
@@ -95,13 +104,19 @@ def run(options: Train) -> None:
     first = jax.process_index() == 0
     if not first:  # the first one prints and writes for all
         options = dataclasses.replace(options, quiet=True, json=False)
+    if options.compare:
+        check_aeon()
     data = load(options.source, directory=options.data_dir, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
     refuse_missing(data, options.missing)
     cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
     known = Facts.of_dataset(data, cases)
-    method, reason = choose_method(options.method, known.task, _asked(options), ["--views"] if options.views else [])
+    # Without gradient steps no validation cases are needed, so these are for training too.
+    whole = cases.take(np.sort(np.concatenate([split.train, split.validation])))
+    method, reason = choose_method(
+        options.method, known.task, len(whole), _asked(options), ["--views"] if options.views else []
+    )
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
@@ -137,19 +152,24 @@ def run(options: Train) -> None:
                  f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if data.guess else ''}")  # fmt: skip
             _say(f"Method: {_NAMES[method]}, {reason}. {about}")
         begin = functools.cache(lambda: folder.begin(facts, resume=options.resume)) if first else lambda: None
+        learned = train
         if model is not None and training is not None:
             fitted = _fit(options, model, train, validation, training, mesh, folder, begin)
+            if first and (text := doubt(fitted, train, validation, training)) is not None:
+                _say(f"Warning: {text}")
         else:
-            # Leave-one-out needs no validation cases, so all of them are for training.
-            whole = cases.take(np.sort(np.concatenate([split.train, split.validation])))
+            learned = whole
             start = time.perf_counter()
-            liquid = LiquidModel.fit(whole, known.task, known.outputs, views=options.views or None, seed=options.seed)
+            liquid = LiquidModel.fit(
+                whole, known.task, known.outputs, views=options.views or None, seed=options.seed,
+                logistic=method == "logistic",
+            )  # fmt: skip
             fitted = Fitted(liquid, float("nan"), 0, (), time.perf_counter() - start)
             facts |= {"model": json.loads(liquid.config.to_json()), "parameters": liquid.parameter_count()}
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
-            _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
+            _finish(options, data, part, which, fitted, learned, cases.take(which), folder, facts)
 
 
 def _asked(options: Train) -> list[str]:
@@ -206,23 +226,34 @@ def _finish(
     part: str,
     which: np.ndarray,
     fitted: Fitted,
+    learned: Cases,
     test: Cases,
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
     """Write model, predictions, scores and report; existing files are written again with the same content."""
-    from ..report.run import write_report  # matplotlib is slow to import
+    from ..report.judged import Judged  # matplotlib is slow to import
+    from ..report.run import write_report
 
+    solver, constant = SOLVERS[options.solver], constant_of(learned, classify=data.classes is not None)
     classes = None if data.classes is None else np.array(data.classes)
     trained = Trained(
         fitted.model, classes, data.channel_names, options.missing, test.unit,
-        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"]},
+        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"],
+         "constant": constant.tolist()},
     )  # fmt: skip
     trained.save(folder.model)
-    outputs = trained.outputs(test, solver=SOLVERS[options.solver])
-    targets = np.asarray(test.targets)
-    found = score(outputs, targets, classify=classes is not None)
+    outputs = trained.outputs(test, solver=solver)
+    compared, targets = observed(outputs, test)
+    found = score(compared, targets, classify=classes is not None)
     found |= {"cases": len(test), "best_step": fitted.step, "part": part}
+    found["baseline"] = constant_scores(constant, targets, data.classes)
+    if options.compare:
+        rival = minirocket(learned, test, classify=classes is not None, seed=options.seed)
+        if isinstance(rival, str):
+            _say(rival)
+        else:
+            found["minirocket"] = rival
     rows = [
         {"case": data.id_of(case)} | target_of(target, data.classes) | prediction_of(output, data.classes)
         for case, target, output in zip(which.tolist(), targets, outputs, strict=True)
@@ -230,7 +261,10 @@ def _finish(
     folder.write_text("predictions.csv", as_csv(rows))
     folder.write_history(fitted.history)
     folder.write_json("scores.json", finite(found))
-    write_report(folder, facts, fitted, test, outputs, found, rows)
+    # A quick training is not followed by a slow report.
+    seconds = min(max(fitted.seconds / 4, 2.0), 20.0)
+    ids = [data.id_of(case) for case in which.tolist()]
+    write_report(folder, facts, fitted, Judged(trained, test, outputs, found, part, ids, seconds, solver))
     if options.json:
         print(json.dumps(finite({part: found, "folder": str(folder.path)})))
         return
@@ -262,7 +296,7 @@ def command(options: Train) -> str:
 def _flags(options: Any):
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
-        if field.name in ("source", "resume", "overwrite", "quiet", "json"):
+        if field.name in ("source", "resume", "overwrite", "quiet", "json", "compare"):
             continue
         if dataclasses.is_dataclass(value):
             yield from _flags(value)

@@ -100,7 +100,9 @@ def fit(
     - `tick`: called with the number of each step.
     - `checkpoint`: file for everything needed to resume after an interruption, written at each evaluation (but at most once a
         second) and at the end. The previous one is kept next to it, with the suffix `.previous`.
-    - `resume`: continue from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
+    - `resume`: continue from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit. A run can
+        also be resumed with more `config.steps`; from there on its learning rate follows the schedule of the new number of
+        steps, so the result differs from that of a run that was started with them.
     - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
         same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
         checkpoint can be resumed on any other number of devices.

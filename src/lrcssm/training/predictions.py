@@ -80,16 +80,23 @@ def score(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[s
 
 
 def sentence(found: dict[str, Any], cases: int, where: str) -> str:
-    """Scores as a sentence."""
+    """Scores as a sentence, with those of a constant prediction and of MiniRocket where they are known."""
     low, high = found["interval"]
+    others = {f"always predicting {found['baseline']['prediction']}": found["baseline"]} if "baseline" in found else {}
+    if "baseline" in found and found["of"] == "mse":
+        others = {"always predicting the mean": found["baseline"]}
+    if "minirocket" in found:
+        others["MiniRocket"] = found["minirocket"]
     if found["of"] == "accuracy":
+        more = "".join(f"; {name}: accuracy {one['accuracy']:.1%}" for name, one in others.items())
         return (
             f"{where}: accuracy {found['accuracy']:.1%} (95 % interval {low:.1%} to {high:.1%}) on {cases} cases; balanced "
-            f"accuracy {found['balanced_accuracy']:.1%}, F1 {found['f1']:.3f}, log-loss {found['log_loss']:.3f}"
+            f"accuracy {found['balanced_accuracy']:.1%}, F1 {found['f1']:.3f}, log-loss {found['log_loss']:.3f}{more}"
         )
+    more = "".join(f"; {name}: mean squared error {one['mse']:.4g}" for name, one in others.items())
     return (
         f"{where}: mean squared error {found['mse']:.4g} (95 % interval {low:.4g} to {high:.4g}) on {cases} cases; mean "
-        f"absolute error {found['mae']:.4g}, R² {found['r2']:.3f}"
+        f"absolute error {found['mae']:.4g}, R² {found['r2']:.3f}{more}"
     )
 
 
