@@ -40,11 +40,11 @@ print(f"within the 90 % interval: {np.mean((low <= future) & (future <= high)):.
 # ## A chaotic series
 #
 # The first coordinate of the Lorenz system: two trajectories that start close together separate exponentially, so no method can forecast
-# far ahead. We integrate it with small steps and keep every fifth:
+# far ahead. We integrate it with small steps and keep every second:
 
 
 # %%
-def lorenz(steps, dt=0.01, every=5):
+def lorenz(steps, dt=0.01, every=2):
     """First coordinate of the Lorenz system, by the classical Runge–Kutta method."""
 
     def slope(s):

@@ -58,7 +58,7 @@ class RidgeEstimator(FeatureEstimator):
         if first and hasattr(self, "_trained"):
             # Not an error: scikit-learn's contract is that partial_fit can be called after fit.
             warnings.warn(
-                f"partial_fit starts anew: a {type(self).__name__} that was fitted or loaded keeps no sums over its cases.",
+                f"partial_fit starts from scratch: a {type(self).__name__} that was fitted or loaded keeps no sums over its cases.",
                 stacklevel=4,
             )
         drawing = self._drawing()
