@@ -15,7 +15,7 @@ from ..training import Trained
 from ..training.folder import Folder, RunError
 from ..training.metrics import observed
 from ..training.predictions import PARTS, score, sentence
-from ..training.provenance import divide, judged, original
+from ..training.provenance import divide, judged, original, run_facts
 from ..training.trained import load as load_trained
 from .options import Model, NewData, refuse_missing
 from .parser import Arg
@@ -65,7 +65,7 @@ class Evaluate:
             raise RunError(
                 "A model's file alone does not say what its test cases are; name the data, or give the run's folder."
             )
-        kept = Folder(path).read_json("run.json")["options"]
+        kept = run_facts(Folder(path))["options"]
         data = original(Folder(path), self.new.data_dir)
         part, which = judged(divide(data, kept["split"], kept["split_seed"]))
         return data, new_cases(data, self.new, trained).take(which), part

@@ -91,7 +91,7 @@ class Checkpoint:
                 header, arrays = read_arrays(path, kind="checkpoint")
                 self._compare(path, header["run"])
                 found = self._filled(path, empty, arrays, header["facts"])
-            except (FileError, KeyError, TypeError, ValueError, AttributeError) as error:
+            except (FileError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
                 if isinstance(error, CheckpointError):
                     raise
                 complaints.append(str(error) if isinstance(error, FileError) else f"{path} is damaged.")
@@ -116,11 +116,15 @@ class Checkpoint:
         since = tuple((float(loss), tuple(counts)) for loss, counts in facts["since"])
         score = -math.inf if facts["score"] is None else float(facts["score"])
         rest = {name: facts[name] for name in _FACTS}
-        return dataclasses.replace(
+        found = dataclasses.replace(
             empty, state=state, best=best, **rest | {"history": history, "since": since, "score": score}
         )
+        _check(found, TrainingConfig(**self.run["training"]))
+        return found
 
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
+        if not isinstance(other, dict):
+            raise FileError(f"{path} is damaged: it does not say what its run is.")
         for name, mine in self.run.items():
             theirs = other.get(name)
             if isinstance(theirs, dict) and name in _KINDS:
@@ -131,6 +135,22 @@ class Checkpoint:
                     f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
                     "to go on with it, or another folder to start anew."
                 )
+
+
+def _check(found: Any, config: TrainingConfig) -> None:
+    """Refuse facts that no run has, with `ValueError`."""
+    counts, seconds = (found.best_step, found.stale, int(found.state.step)), found.seconds
+    plain = all(type(one) is int and 0 <= one < 2**31 for one in counts) and type(found.over) is bool
+    timed = type(seconds) in (int, float) and 0 <= seconds < math.inf
+    steady = all(
+        isinstance(counts, tuple) and all(type(one) in (int, float) for one in counts) for _, counts in found.since
+    )
+    widths = {len(counts) for _, counts in found.since}
+    if not (plain and timed and steady) or len(widths) > 1 or math.isnan(found.score):
+        raise ValueError("its facts are not those of a run")
+    [one.score(config) for one in found.history]  # raises if a score is missing
+    if int(found.state.step) > config.steps or (found.over and not found.history):
+        raise ValueError("its steps are not those of the run")
 
 
 _KINDS = {"model": ModelConfig, "training": TrainingConfig}

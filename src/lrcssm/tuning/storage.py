@@ -66,7 +66,9 @@ def open_place(study: str, where: str | None, *, make: bool) -> Place:
     lock = JournalFileOpenLock(str(path)) if fcntl is None else FileLock(path)
     try:
         storage = JournalStorage(JournalFileBackend(str(path), lock))
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # replaying a damaged journal fails in as many ways as there are entries
         raise InvalidValue(f"{path} is not a journal of Optuna, or it is damaged; give another file.") from error
     return Place(storage, path.parent, local=fcntl is not None)
 

@@ -17,8 +17,10 @@ from .plan import Plan
 from .space import Space
 from .storage import Place
 
-PLAN, TRIALS, POINT, ERROR = "plan", "trials", "point", "error"
-"""Names of attributes: plan and number of trials of a study; position in the plan and reason of failure of a trial."""
+PLAN, TRIALS, POINT, ERROR, DEATHS = "plan", "trials", "point", "error", "deaths"
+"""Names of attributes: plan and number of trials of a study; position in the plan, reason of failure and lost workers of a
+trial."""
+MOST_TRIALS = 10**6
 STARTUP = 10
 """Number of trials of a search that are random."""
 
@@ -55,7 +57,28 @@ class Study:
             raise InvalidValue(
                 f"The study {name!r} has no plan: its start was interrupted, or it was not made by lrcssm; start it again."
             )
-        return cls(name, place, Plan.from_json(plan), found)
+        try:
+            study = cls(name, place, Plan.from_json(plan), found)
+            study.check()
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise InvalidValue(
+                f"The study {name!r} is damaged: its plan or its trials are not those of a study; start another one."
+            ) from error
+        return study
+
+    def check(self) -> None:
+        """Refuse trials that no study of lrcssm has, with `ValueError`."""
+        planned = self.optuna.user_attrs.get(TRIALS, 0)
+        if type(planned) is not int or not 0 <= planned <= MOST_TRIALS:
+            raise ValueError("its number of trials is not a number")
+        names = {axis.name for axis in self.plan.space.axes}
+        for trial in self.optuna.get_trials(deepcopy=False):
+            point, deaths = trial.user_attrs.get(POINT, 0), trial.user_attrs.get(DEATHS, [])
+            known = set(self.settings(trial)) <= names
+            if type(point) is not int or type(deaths) is not list or not known:
+                raise ValueError("a trial is not one of the plan")
+            if trial.state == TrialState.COMPLETE and trial.value is None:
+                raise ValueError("a trial has no value")
 
     @classmethod
     def make(cls, name: str, place: Place, plan: Plan, trials: int | None) -> "Study":
