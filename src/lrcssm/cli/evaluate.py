@@ -13,8 +13,7 @@ from ..engine.solvers import SOLVERS
 from ..memory import keep_memory
 from ..training import Trained
 from ..training.folder import Folder, RunError
-from ..training.metrics import observed
-from ..training.predictions import PARTS, score, sentence
+from ..training.predictions import PARTS, score_cases, sentence
 from ..training.provenance import divide, judged, original, run_facts
 from ..training.trained import load as load_trained
 from .options import Model, NewData, refuse_missing
@@ -51,8 +50,8 @@ class Evaluate:
         if (trained.classes is None) != (data.classes is None):
             kinds = ("numbers", "classes") if trained.classes is None else ("classes", "numbers")
             raise RunError(f"The model predicts {kinds[0]}, but the targets of {data.name} are {kinds[1]}.")
-        outputs, targets = observed(trained.outputs(cases, solver=SOLVERS[self.new.solver]), cases)
-        found = score(outputs, targets, classify=trained.classes is not None)
+        outputs = trained.outputs(cases, solver=SOLVERS[self.new.solver])
+        found = score_cases(outputs, cases, classify=trained.classes is not None)
         if self.json:
             print(json.dumps(finite({"data": data.name, "part": part, "cases": len(cases), **found})))
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Dataset
-from ..data.readers.columns import NAMES, plain
+from ..data.readers.columns import AMBIGUOUS, MORE_NAMES, NAMES, NONE, Columns, plain
 from ..data.readers.frame_rows import library_of
 from ..data.readers.frames import is_frame, read_frame
 from ..data.readers.source import listed
@@ -51,24 +51,31 @@ def read_tables(X: Any) -> Series | None:
     if not several and getattr(getattr(X, "index", None), "nlevels", 1) < 2:
         refuse_long(X)
         return None
+    _refuse_targets(X)
     try:
-        data = read_frame(X, name="X")
+        data = read_frame(X, Columns(target=NONE), name="X")
     except InvalidValue as error:
         text = str(error).replace("The DataFrame", "X").replace("The DataArray", "X").partition("; or name the column")[0]
         text = text.partition("; name the column")[0]
         raise InvalidValue(text if text.endswith(".") else f"{text}; leave it out of X.") from None
-    if data.targets is not None:
-        raise InvalidValue(
-            f"X was read with targets in it ({data.guess.rstrip('.')}); leave their column out and give them as y, or give "
-            "lrcssm.data.from_frame(X) in the place of X."
-        )
     return Series.of(data)
+
+
+def _refuse_targets(X: Any) -> None:
+    """An error for a column that is called as targets are."""
+    names = [str(one) for one in getattr(X[0] if isinstance(X, list | tuple) else X, "columns", ())]
+    if odd := [one for one in names if plain(one) in NAMES["target"] and plain(one) != AMBIGUOUS]:
+        raise InvalidValue(
+            f"X has the column {odd[0]!r}, the name of a target; leave it out of X and give y, or give "
+            "lrcssm.data.from_frame(X) in the place of X and y."
+        )
 
 
 def refuse_long(frame: Any) -> None:
     """An error for a DataFrame whose rows are time steps, where a row for each case is expected."""
     names = [str(one) for one in frame.columns]
-    roles = {role: [one for one in names if plain(one) in own] for role, own in NAMES.items() if role != "target"}
+    known = {role: (*NAMES[role], *MORE_NAMES[role]) for role in ("case", "time")}
+    roles = {role: [one for one in names if plain(one) in own] for role, own in known.items()}
     if all(roles.values()):
         raise InvalidValue(
             f"X is a DataFrame with the columns {listed(names)}: its rows are time steps, and a DataFrame in the place of X has "

@@ -21,11 +21,14 @@ def losses(
     model: SequenceModel, outputs: Float[Array, "*out"], targets: Any, mask: Any, label_smoothing: Any
 ) -> Float[Array, " batch"]:
     """Loss of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
-    where each step has a target, without those whose number is NaN: not every step needs one."""
+    where each step has a target, without those whose number is NaN or whose class is −1: not every step needs one."""
     if model.classifies(targets):
         wanted = jax.nn.one_hot(targets, outputs.shape[-1], dtype=outputs.dtype)
         share = jnp.asarray(label_smoothing, outputs.dtype)
         each = optax.softmax_cross_entropy(outputs, (1 - share) * wanted + share / outputs.shape[-1])
+        if model.config.task == "per-step":
+            known = targets >= 0
+            mask = known if mask is None else known & mask
     else:
         wanted = targets.reshape(outputs.shape).astype(outputs.dtype)
         if model.config.task == "per-step":
@@ -114,8 +117,15 @@ def observed(outputs: Any, cases: Cases) -> tuple[np.ndarray, np.ndarray]:
     valid = cases.valid or [slice(None)] * len(cases)
     outputs = np.concatenate([one[which] for one, which in zip(outputs, valid, strict=True)])
     targets = np.concatenate([one[which] for one, which in zip(cases.targets, valid, strict=True)])
-    known = ~np.isnan(targets.reshape(len(targets), -1)).any(-1)
+    known = known_targets(targets)
     return outputs[known], targets[known]
+
+
+def known_targets(targets: np.ndarray) -> np.ndarray:
+    """True for each step that has a target: a class that is not −1, or numbers that are not NaN."""
+    if np.issubdtype(targets.dtype, np.integer):
+        return targets >= 0
+    return ~np.isnan(targets.reshape(len(targets), -1)).any(-1)
 
 
 def scores(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import FileError
 from ..dataset import Dataset, printable
 from ..splits import Split
-from .source import Problem, Source, listed, shown
+from .source import NoTargetColumn, Problem, Source, listed, shown
 from .values import is_float, targets
 
 MOST_CLASSES = 20
@@ -78,7 +78,7 @@ def settle(dataset: Dataset, path: Source, task: str | None = None) -> Dataset:
     """
     found, classes = dataset.targets, dataset.classes
     if task == "per-step" and not isinstance(found, tuple):
-        raise FileError(
+        raise NoTargetColumn(
             f'{path} has no target for each step, which task="per-step" needs; pass target= with the name of its column.'
         )
     if dataset.labels == "open" and classes is not None and not _are_classes(dataset, task):
