@@ -174,7 +174,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
             raise InvalidValue(
                 f"scores found no window of {self.window_} steps with a known value after it; fill some in."
             )
-        outputs = self._outputs(self._relative(windows.pieces, None, windows.stamps, self.model_.target_mean.dtype))
+        outputs = self._outputs_of(self._relative(windows.pieces, None, windows.stamps, self.model_.target_mean.dtype))
         forecast = outputs.reshape(windows.after.shape) + levels(windows.pieces, self.level)
         naive = seasonal_naive(windows.pieces, self.horizon_, self.season)
         return self._errors(forecast - windows.after, "") | self._errors(naive - windows.after, "naive_")
@@ -279,7 +279,7 @@ class LrcSSMForecaster(Learner, ForecasterParameters):
         """The same for a model that has no state to carry on: each window ends with the forecasts before it."""
         found = []
         while sum(one.shape[1] for one in found) < horizon:
-            outputs = self._outputs(self._relative(pieces, None, stamps, self.model_.target_mean.dtype))
+            outputs = self._outputs_of(self._relative(pieces, None, stamps, self.model_.target_mean.dtype))
             found.append(outputs.reshape(len(pieces), self.horizon_, -1) + levels(pieces, self.level))
             pieces = np.concatenate([pieces, found[-1]], 1)[:, -self.window_ :]
             if stamps is not None and self.unit_ is not None:
