@@ -59,7 +59,9 @@ def as_json(document: Any) -> str:
 
 
 def _places(document: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    inner = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    inner = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
     for name, value in inner:
         yield (*before, name)
         yield from _places(value, (*before, name))

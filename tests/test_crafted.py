@@ -21,7 +21,20 @@ from lrcssm.training.provenance import same_run
 from lrcssm.tuning import worker
 
 COUNTS = [pytest.param(30, id="30"), pytest.param(150, id="150", marks=pytest.mark.slow)]
-SMALL = ["--hidden-dim", "4", "--state-dim", "4", "--num-blocks", "1", "--steps", "4", "--check-every", "2", "--batch", "4"]
+SMALL = [
+    "--hidden-dim",
+    "4",
+    "--state-dim",
+    "4",
+    "--num-blocks",
+    "1",
+    "--steps",
+    "4",
+    "--check-every",
+    "2",
+    "--batch",
+    "4",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +86,9 @@ def test_journals_of_studies(tmp_path, capsys, monkeypatch, count):
     lines = path.read_text().splitlines()
     # All but the last entries, so that a trial is left to be run.
     entries, refused = [json.loads(line) for line in lines[:-1]], 0
-    documents = ["".join(json.dumps(one) + "\n" for one in made) for made in mutants(entries, count, 1) if type(made) is list]
+    documents = [
+        "".join(json.dumps(one) + "\n" for one in own) for own in mutants(entries, count, 1) if type(own) is list
+    ]
     texts = [one.encode() for one in documents]
     for data in (*texts, *text_mutants("\n".join(lines) + "\n", count // 3)):
         for words in (["show", "s"], ["worker", "s", "--timeout", "2"]):
@@ -93,9 +108,8 @@ def test_checkpoints(tmp_path, monkeypatch, count):
     path.with_name("checkpoint.previous").unlink()
     header, arrays = read_arrays(path, kind="checkpoint")
     refused = 0
-    for made in mutants({"run": header["run"], "facts": header["facts"]}, count, 2):
-        made = made if isinstance(made, dict) else {}
-        write_arrays(path, {"kind": "checkpoint", **made}, arrays)
+    for mutant in mutants({"run": header["run"], "facts": header["facts"]}, count, 2):
+        write_arrays(path, {"kind": "checkpoint", **(mutant if isinstance(mutant, dict) else {})}, arrays)
         try:
             fit(model(), waves(), waves(seed=1), CONFIG, checkpoint=path, resume=True)
         except CheckpointError as error:
@@ -105,7 +119,9 @@ def test_checkpoints(tmp_path, monkeypatch, count):
     assert refused > count // 2
 
 
-@pytest.mark.parametrize("change", [{"dtype": np.float64}, {"shape": (1,)}, {"step": -1}, {"step": 10**6}, {"nan": True}])
+@pytest.mark.parametrize(
+    "change", [{"dtype": np.float64}, {"shape": (1,)}, {"step": -1}, {"step": 10**6}, {"nan": True}]
+)
 def test_checkpoints_with_other_arrays(tmp_path, monkeypatch, change):
     monkeypatch.setattr(checkpoint, "LEAST_SECONDS", 0.0)
     path = tmp_path / "checkpoint"
@@ -148,7 +164,9 @@ def full(monkeypatch, name, after=0):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-@pytest.mark.parametrize("name", ["run.json", "checkpoint.lrcssm.next", "model.lrcssm", "predictions.csv", "report.html"])
+@pytest.mark.parametrize(
+    "name", ["run.json", "checkpoint.lrcssm.next", "model.lrcssm", "predictions.csv", "report.html"]
+)
 def test_a_full_disk_names_the_file_and_the_way_to_go_on(tmp_path, capsys, monkeypatch, name):
     monkeypatch.setattr(checkpoint, "LEAST_SECONDS", 0.0)
     words = ["train", "waves.csv", "--out", "run", "--quiet", *SMALL]

@@ -100,14 +100,20 @@ def test_lists_of_frames():
     assert found.channel_names == ("x", "z") and "case: a frame for each" in found.guess
     for one, frame in zip(found.series, frames, strict=True):
         np.testing.assert_array_equal(one, frame.to_numpy(np.float32))
-    steps = from_frame([frame.assign(activity=["sit"] + ["run"] * (len(frame) - 1)) for frame in frames], task="per-step")
+    steps = from_frame(
+        [frame.assign(activity=["sit"] + ["run"] * (len(frame) - 1)) for frame in frames], task="per-step"
+    )
     assert steps.classes == ("run", "sit") and [one.tolist() for one in steps.targets] == [[1, 0, 0], [1, 0, 0, 0, 0]]
 
 
 @pytest.mark.parametrize(
     ("change", "options", "text"),
     [
-        ({}, {"case": "nope"}, "The DataFrame: no column is called 'nope', which was named as the case; there are 'machine'"),
+        (
+            {},
+            {"case": "nope"},
+            "The DataFrame: no column is called 'nope', which was named as the case; there are 'machine'",
+        ),
         ({"heat": [1, 2, "bad", 4, 5]}, {}, "The DataFrame, row 2: in column 'heat' 'bad' is not a number"),
         ({"heat": [1, 2, np.inf, 4, 5]}, {}, "The DataFrame, row 2: in column 'heat' 'inf' is beyond single precision"),
         ({"time": [0, 0, 0, 1, 2]}, {}, "The DataFrame, row 1: this time occurs twice in its case"),
@@ -125,7 +131,10 @@ def test_errors_name_columns(change, options, text):
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
-        ([pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]})], "Frame 1 has the columns 'b', and frame 0 has 'a'"),
+        (
+            [pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [1, 2]})],
+            "Frame 1 has the columns 'b', and frame 0 has 'a'",
+        ),
         ([pd.DataFrame({"a": [1.0]})] * 2, "Each frame has one row"),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"a": []})], "Frame 1 has no rows"),
         (pd.DataFrame({"a": []}), "it has no rows or no columns"),
@@ -157,7 +166,9 @@ def test_arrays_of_xarray():
     same(from_frame(array.to_dataset("channel"), target="grade"), found)
     assert from_frame(array.isel(case=0)).series[0].shape == (4, 3)
     assert from_frame(array.rename(channel="wires")).channel_names == ("u", "v", "w")
-    with pytest.raises(InvalidValue, match="The DataArray: its dimensions are 'a', 'b', 'time'; name them case, channel and time"):
+    with pytest.raises(
+        InvalidValue, match="The DataArray: its dimensions are 'a', 'b', 'time'; name them case, channel and time"
+    ):
         from_frame(array.rename(case="a", channel="b"))
     with pytest.raises(InvalidValue, match="no coordinate is called 'nope'"):
         from_frame(array, target="nope")
@@ -180,15 +191,23 @@ def some_frames(columns=("x", "y", "z"), steps=(8, 9), timed=False):
 def test_estimators_take_lists_of_frames_by_name():
     estimator, frames = Fitted(), some_frames()
     found = series_of(frames, estimator)
-    assert estimator.n_channels_ == estimator.n_features_in_ == 3 and estimator.feature_names_in_.tolist() == ["x", "y", "z"]
+    assert estimator.n_channels_ == estimator.n_features_in_ == 3 and estimator.feature_names_in_.tolist() == [
+        "x",
+        "y",
+        "z",
+    ]
     for one, frame in zip(found, frames, strict=True):
         np.testing.assert_array_equal(one, frame.to_numpy())  # in double precision
     other = series_of([one[["z", "x", "y"]] for one in frames], estimator, reset=False)
     for one, two in zip(found, other, strict=True):
         np.testing.assert_array_equal(one, two)
-    arrays = series_of([frame.to_numpy().T for frame in frames], estimator, reset=False)  # without names, in their places
+    arrays = series_of(
+        [frame.to_numpy().T for frame in frames], estimator, reset=False
+    )  # without names, in their places
     np.testing.assert_array_equal(arrays[1], found[1])
-    with pytest.raises(InvalidValue, match="X lacks the columns 'z' and has the further columns 'w'; Fitted was fitted to 'x'"):
+    with pytest.raises(
+        InvalidValue, match="X lacks the columns 'z' and has the further columns 'w'; Fitted was fitted to 'x'"
+    ):
         series_of(some_frames(("x", "y", "w")), estimator, reset=False)
     with pytest.raises(InvalidValue, match="X lacks the columns 'z'; Fitted"):
         series_of(some_frames(("x", "y")), estimator, reset=False)
@@ -198,8 +217,14 @@ def test_estimators_take_lists_of_frames_by_name():
 @pytest.mark.parametrize(
     ("X", "text"),
     [
-        ([one.assign(note=["q", *"r" * (len(one) - 1)]) for one in some_frames()], "X, row 0: the column .note. holds text, such as .q.; leave it out of X"),
-        ([one.assign(label=i) for i, one in enumerate(some_frames())], "X has the column .label., the name of a target; leave it out of X and give y"),
+        (
+            [one.assign(note=["q", *"r" * (len(one) - 1)]) for one in some_frames()],
+            "X, row 0: the column .note. holds text, such as .q.; leave it out of X",
+        ),
+        (
+            [one.assign(label=i) for i, one in enumerate(some_frames())],
+            "X has the column .label., the name of a target; leave it out of X and give y",
+        ),
         (pd.DataFrame(LONG), r"its rows are time steps, .*; give lrcssm.data.from_frame\(X\)\."),
         (pd.DataFrame({"t0": [1.0, 2.0], "who": ["a", "b"]}), "The column 'who' of X holds text, such as 'a'"),
         (some_frames()[0].set_index(pd.date_range("2024", periods=8)), "an index of dates: its rows are time steps"),
@@ -237,7 +262,9 @@ def test_time_first_arrays_are_pointed_out(shape):
         "channels), give X.transpose(0, 2, 1)."
     )
     assert [str(one.message) for one in caught] == [text]
-    with pytest.warns(UserWarning, match=rf"The list X was read as 5 cases of {shape[1]} channels with up to {shape[2]} time"):
+    with pytest.warns(
+        UserWarning, match=rf"The list X was read as 5 cases of {shape[1]} channels with up to {shape[2]} time"
+    ):
         series_of(list(X))
 
 
@@ -252,7 +279,9 @@ def test_arrays_with_many_channels_are_not(shape):
 def test_swapped_axes_at_prediction():
     estimator = Fitted()
     series_of(np.zeros((4, 3, 50)), estimator)
-    with pytest.raises(InvalidValue, match=r"X has 50 channels, but Fitted was fitted to 3; give X.transpose\(0, 2, 1\)\."):
+    with pytest.raises(
+        InvalidValue, match=r"X has 50 channels, but Fitted was fitted to 3; give X.transpose\(0, 2, 1\)\."
+    ):
         series_of(np.zeros((4, 50, 3)), estimator, reset=False)
 
 
@@ -285,7 +314,6 @@ def test_fit_predict_and_files_with_names(tmp_path):
 def test_libraries_are_not_imported():
     """Reading a table of one library imports none of the others."""
     code = (
-        "import sys, lrcssm.data; "
-        "assert not {'pandas', 'polars', 'xarray', 'pyarrow'} & set(sys.modules), 'imported'"
+        "import sys, lrcssm.data; assert not {'pandas', 'polars', 'xarray', 'pyarrow'} & set(sys.modules), 'imported'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -118,7 +118,7 @@ def _writable(path: pathlib.Path) -> pathlib.Path | None:
 
 def prune(path: pathlib.Path, most: int = MOST_BYTES) -> None:
     """Remove the oldest files of a folder until the rest has at most `most` bytes."""
-    files = sorted(((one.stat().st_mtime, one.stat().st_size, one.path) for one in os.scandir(path) if one.is_file()))
+    files = sorted((one.stat().st_mtime, one.stat().st_size, one.path) for one in os.scandir(path) if one.is_file())
     total = sum(size for _, size, _ in files)
     for _, size, name in files:
         if total <= most:

@@ -16,8 +16,9 @@ import jax
 import numpy as np
 
 from ..compilation import remember_compilations
-from ..data import Cases, Dataset, load
+from ..data import Cases, Dataset, load, padded_lengths
 from ..engine.solvers import SOLVERS
+from ..errors import WriteError
 from ..features import LiquidModel
 from ..interrupts import heeding_interrupts
 from ..machine import environment
@@ -26,11 +27,21 @@ from ..models import ModelConfig, SequenceModel, parameter_count
 from ..options import options_of
 from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit, recipe
 from ..training.folder import Folder, RunError
-from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
+from ..training.predictions import PARTS, as_csv, rows_of, score_cases, sentence
 from ..training.provenance import divide, judged, origin, same_run
 from ..training.recipe import choose_method, find_preset
 from .devices import DeviceOptions, open_mesh, with_others
-from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
+from .options import (
+    ColumnOptions,
+    DataDir,
+    Missing,
+    ModelOptions,
+    SolverName,
+    Task,
+    TrainingOptions,
+    given,
+    refuse_missing,
+)  # fmt: skip
 from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
@@ -55,6 +66,9 @@ class Train:
     model: ModelOptions = ModelOptions()
     training: TrainingOptions = TrainingOptions()
     columns: ColumnOptions = ColumnOptions()
+    task: Task | None = None
+    """Targets of the data: classify, regress, or per-step if each time step has one; found out from the data if not given, but for
+    per-step."""
     missing: Missing = "error"
     """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
     split: str = "source"
@@ -80,8 +94,11 @@ class Train:
 
     def run(self) -> None:
         """Train, score and report."""
-        if not supervised(self.on):
-            run(self)
+        try:
+            if not supervised(self.on):
+                run(self)
+        except WriteError as error:
+            raise RunError(f"{str(error)[:-1]}, and then the same command with --resume goes on.") from error
 
 
 def run(options: Train) -> None:
@@ -92,7 +109,7 @@ def run(options: Train) -> None:
     first = jax.process_index() == 0
     if not first:  # the first one prints and writes for all
         options = dataclasses.replace(options, quiet=True, json=False)
-    data = load(options.source, directory=options.data_dir, **options.columns.as_arguments())
+    data = load(options.source, directory=options.data_dir, task=options.task, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
     refuse_missing(data, options.missing)
     cases = data.cases(options.missing)
@@ -146,7 +163,7 @@ def run(options: Train) -> None:
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
-            _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
+            _finish(options, data, part, which, fitted, cases.take(which), padded_lengths(train), folder, facts)
 
 
 def _asked(options: Train) -> list[str]:
@@ -204,6 +221,7 @@ def _finish(
     which: np.ndarray,
     fitted: Fitted,
     test: Cases,
+    lengths: tuple[int, ...],
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
@@ -213,17 +231,13 @@ def _finish(
     classes = None if data.classes is None else np.array(data.classes)
     trained = Trained(
         fitted.model, classes, data.channel_names, options.missing, test.unit,
-        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"]},
+        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"]}, lengths=lengths,
     )  # fmt: skip
     trained.save(folder.model)
     outputs = trained.outputs(test, solver=SOLVERS[options.solver])
-    targets = np.asarray(test.targets)
-    found = score(outputs, targets, classify=classes is not None)
+    found = score_cases(outputs, test, classify=classes is not None)
     found |= {"cases": len(test), "best_step": fitted.step, "part": part}
-    rows = [
-        {"case": data.id_of(case)} | target_of(target, data.classes) | prediction_of(output, data.classes)
-        for case, target, output in zip(which.tolist(), targets, outputs, strict=True)
-    ]
+    rows = list(rows_of(outputs, data.classes, [data.id_of(case) for case in which.tolist()], test.targets))
     folder.write_text("predictions.csv", as_csv(rows))
     folder.write_history(fitted.history)
     folder.write_json("scores.json", finite(found))

@@ -59,6 +59,10 @@ class _Horizon(_Data):
 class _Method(_Data):
     """Parameters of estimators that have two methods of training."""
 
+    task: Literal["per-step"] | None = None
+    """`"per-step"` if `y` has a target for each time step, as in the recognition of activities: `(n_cases, n_timepoints)`, or a list
+    of `(T_i,)`; the model then predicts each step from the steps before it, unless `bidirectional=True`. `None` for one target
+    for each case."""
     method: Literal["auto", "ridge", "gradient"] = "auto"
     """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
     unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""

@@ -9,6 +9,7 @@ from ..errors import InvalidValue
 from .base import SeriesLearner
 from .kinds import Regressing
 from .parameters import documented
+from .steps import Steps, for_each_step, step_numbers
 
 
 @documented
@@ -35,13 +36,15 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
         """Train a new model, or with `warm_start` go on with the one that is there.
 
         **Arguments:**
 
         - `X`, `sample_weight`, `times`: as for `lrcssm.LrcSSMClassifier.fit`.
-        - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`.
+        - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`; with `task="per-step"` of each step, `(n_cases, n_timepoints)`,
+            `(n_cases, n_timepoints, n_outputs)` or a list with an array for each case, where NaN is a missing target. `None` takes
+            the targets of a `Dataset`.
         """
         self._fit(X, y, sample_weight, times)
         return self
@@ -57,7 +60,12 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
         self._pass(X, y, sample_weight, times)
         return self
 
-    def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
+    def _targets(self, y: Any, *, reset: bool) -> np.ndarray | Steps:
+        dtype = np.dtype(jnp.result_type(float))
+        if for_each_step(self):
+            steps = step_numbers(y, type(self).__name__, dtype)
+            self.flat_, self.n_outputs_ = steps[0].ndim == 1, 1 if steps[0].ndim == 1 else steps[0].shape[1]
+            return steps
         numbers, outputs = self._numbers(y)
         if not reset and outputs != self.n_outputs_:
             raise InvalidValue(
@@ -65,7 +73,7 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
                 "give as many."
             )
         self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
-        return numbers.astype(np.dtype(jnp.result_type(float)))
+        return numbers.astype(dtype)
 
     def _task(self) -> tuple[str, int]:
-        return "regress", self.n_outputs_
+        return "per-step" if for_each_step(self) else "regress", self.n_outputs_

@@ -3,11 +3,13 @@
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length
 
+from ..compilation import keeping_compilations
 from ..features import LiquidModel
 from ..training import Trained
+from .arrays import channel_names
 from .kinds import Classifying, Regressing
+from .tables import own_targets
 from .transformer import FeatureEstimator
 
 
@@ -22,11 +24,10 @@ class RidgeEstimator(FeatureEstimator):
 
     def _fit(self, X: Any, targets: np.ndarray, times: Any, task: str, outputs: int, classes: Any = None) -> None:
         drawing = self._drawing()
-        if hasattr(X, "__len__"):
-            check_consistent_length(X, targets)
         cases = self._cases(X, times, targets, reset=True)
-        model = LiquidModel.fit(cases, task, outputs, **drawing)
-        self.trained_ = Trained(model, classes, missing=self.missing, unit=cases.unit)
+        with keeping_compilations():
+            model = LiquidModel.fit(cases, task, outputs, **drawing)
+        self.trained_ = Trained(model, classes, channel_names(self), missing=self.missing, unit=cases.unit)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -64,7 +65,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeClassifier":
+    def fit(self, X: Any, y: Any = None, times: Any = None) -> "LrcRidgeClassifier":
         """Draw the features and fit their read-out.
 
         **Arguments:**
@@ -74,7 +75,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         - `times`: time of each step, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a list of `(T_i,)`,
             increasing.
         """
-        labels = self._labels(y)
+        labels = self._labels(own_targets(X) if y is None else y)
         classes = self._classes_of(labels)
         numbers = np.searchsorted(classes, labels).astype(np.int32)
         self._fit(X, numbers, times, "classify", len(classes), classes)
@@ -108,7 +109,7 @@ class LrcRidgeRegressor(Regressing, RidgeEstimator):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeRegressor":
+    def fit(self, X: Any, y: Any = None, times: Any = None) -> "LrcRidgeRegressor":
         """Draw the features and fit their read-out.
 
         **Arguments:**
@@ -116,7 +117,7 @@ class LrcRidgeRegressor(Regressing, RidgeEstimator):
         - `X`, `times`: as for `lrcssm.LrcRidgeClassifier`.
         - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`.
         """
-        numbers, outputs = self._numbers(y)
+        numbers, outputs = self._numbers(own_targets(X) if y is None else y)
         self._fit(X, numbers, times, "regress", outputs)
         self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
         return self

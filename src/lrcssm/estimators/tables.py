@@ -55,7 +55,9 @@ def read_tables(X: Any) -> Series | None:
     try:
         data = read_frame(X, Columns(target=NONE), name="X")
     except InvalidValue as error:
-        text = str(error).replace("The DataFrame", "X").replace("The DataArray", "X").partition("; or name the column")[0]
+        text = (
+            str(error).replace("The DataFrame", "X").replace("The DataArray", "X").partition("; or name the column")[0]
+        )
         text = text.partition("; name the column")[0]
         raise InvalidValue(text if text.endswith(".") else f"{text}; leave it out of X.") from None
     return Series.of(data)
@@ -69,6 +71,18 @@ def _refuse_targets(X: Any) -> None:
             f"X has the column {odd[0]!r}, the name of a target; leave it out of X and give y, or give "
             "lrcssm.data.from_frame(X) in the place of X and y."
         )
+
+
+def own_targets(X: Any) -> Any:
+    """Targets of a data set as an estimator takes them: labels or numbers, of each case or of each step; `None` of anything else."""
+    if not isinstance(X, Dataset) or X.targets is None:
+        return None
+    if X.classes is None:
+        return list(X.targets) if isinstance(X.targets, tuple) else X.targets
+    names = np.array([*X.classes, None], object)
+    if isinstance(X.targets, tuple):
+        return [names[one] for one in X.targets]
+    return np.array(X.classes)[X.targets]
 
 
 def refuse_long(frame: Any) -> None:
@@ -87,7 +101,13 @@ def refuse_long(frame: Any) -> None:
             "each case; give a list of such frames, one for each case."
         )
     for i, name in enumerate(names):
-        column = frame.iloc[:, i] if hasattr(frame, "iloc") else frame.get_column(name) if hasattr(frame, "get_column") else ()
+        column = (
+            frame.iloc[:, i]
+            if hasattr(frame, "iloc")
+            else frame.get_column(name)
+            if hasattr(frame, "get_column")
+            else ()
+        )
         if odd := next((one for one in column if isinstance(one, str) and not _is_number(one)), None):
             raise InvalidValue(
                 f"The column {name!r} of X holds text, such as {odd[:30]!r}; leave it out of X, or give lrcssm.data.from_frame(X) "

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ..data import Batch, Cases
+from ..data import Batch, Cases, padded_lengths
 from ..data.batching import arrange, full_size, make_batch
 from ..engine import Auto, Sharded, Solver
 from ..errors import InvalidValue, TrainingError
@@ -147,7 +147,9 @@ def fit(
             if store is not None and store.overdue():
                 keep(final=True)
             continue
-        scores = {} if validation is None else evaluate(step.state.chosen(config), validation, solver=solver)
+        scores = {}
+        if validation is not None:
+            scores = evaluate(step.state.chosen(config), validation, solver=solver, known=padded_lengths(train))
         evaluation = Evaluation.of(step.number, progress.since, scores, time.perf_counter() - start)
         progress = _judged(progress, step, evaluation, config)
         over = bool(report(evaluation)) or progress.over or step.number == config.steps

@@ -1,5 +1,6 @@
 """Losses and scores."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ..data import Cases, batches
+from ..data import Cases, batches, padded_lengths
 from ..engine import Auto, SolveError, Solver, Status
 from ..errors import InvalidValue, PredictionError
 from ..models import SequenceModel
@@ -49,7 +50,9 @@ def _outputs(model, batch, solver):
     return keep_everywhere((outputs, worst), solver)
 
 
-def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> Any:
+def predict(
+    model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto(), known: Sequence[int] = ()
+) -> Any:
     """Outputs of a model for all cases, in their order.
 
     ```python
@@ -67,6 +70,7 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
     - `cases`: with or without targets.
     - `batch`: cases that are computed at once.
     - `solver`: of the recurrences.
+    - `known`: lengths for which programs are compiled already, as for `lrcssm.data.padded_lengths`.
 
     **Returns:**
 
@@ -75,7 +79,8 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
     """
     found: list[Any] = [None] * len(cases)
     each = model.config.task == "per-step"
-    for part, positions in batches(cases, batch, multiple=solver.batch_shards):
+    lengths = padded_lengths(cases, known)
+    for part, positions in batches(cases, batch, lengths=lengths, multiple=solver.batch_shards):
         outputs, worst = _outputs(model, spread(part, solver), solver)
         if not (status := Status(int(worst))).ok:
             raise SolveError(f"The cases from {positions[0]} to {positions[-1]} could not be solved. {status.message}")
@@ -96,17 +101,19 @@ def finite_outputs(outputs: Any, cases: Cases) -> Any:
     return outputs
 
 
-def evaluate(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> dict[str, float]:
+def evaluate(
+    model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto(), known: Sequence[int] = ()
+) -> dict[str, float]:
     """Scores of a model on cases with targets. Classification: accuracy, balanced accuracy, macro F1 and log-loss. Regression:
     mean squared and absolute error and R².
 
     **Arguments:**
 
-    - `model`, `cases`, `batch`, `solver`: as for `predict`.
+    - `model`, `cases`, `batch`, `solver`, `known`: as for `predict`.
     """
     if cases.targets is None:
         raise InvalidValue("evaluate got cases without targets; predict gives outputs for them.")
-    outputs, targets = observed(predict(model, cases, batch, solver), cases)
+    outputs, targets = observed(predict(model, cases, batch, solver, known), cases)
     return scores(outputs, targets, classify=model.classifies(targets))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from .. import plugins
 from ..data import Dataset, Split, load as load_data
 from ..data.catalogue import from_anywhere
+from ..data.readers import TASKS
 from ..data.readers.columns import wrong_columns
 from ..errors import FileError, InvalidValue
 from ..files import checksum
@@ -36,7 +37,8 @@ def run_facts(folder: Folder) -> dict[str, Any]:
         if type(value) not in kinds:
             raise FileError(f"{path} does not describe a run: its {'.'.join(where)} is missing or of a wrong type.")
     columns, cases = found["options"]["columns"], found["data"]["cases"]
-    odd = wrong_columns(columns) + [name for name, value in cases.items() if type(value) is not int]
+    odd = [] if found["options"].get("task") in (None, *TASKS) else ["task"]
+    odd += wrong_columns(columns) + [name for name, value in cases.items() if type(value) is not int]
     if odd:
         raise FileError(f"{path} does not describe a run: {odd[0]!r} is not known or of a wrong type.")
     return found
@@ -50,7 +52,7 @@ def original(folder: Folder, directory: str | None) -> Dataset:
     if os.path.isabs(source) and not os.path.exists(source):  # a run that came here from another machine with its data
         source = options["source"]
     columns = {name: value for name, value in options["columns"].items() if value}
-    data = load_data(source, directory=directory or kept["directory"], **columns)
+    data = load_data(source, directory=directory or kept["directory"], task=options.get("task"), **columns)
     if kept["fingerprint"] != fingerprint(data):
         raise RunError(
             f"{pathlib.Path(source).name} is not what it was when {folder.path} was trained ({sum(kept['cases'].values())} "

@@ -44,6 +44,8 @@ class Trained:
     - `unit`: time of one step in the unit of the data; `None` if training had no times.
     - `provenance`: further facts as JSON holds them, e.g. the name of the data.
     - `extra`: further arrays by name, e.g. the state of an optimiser.
+    - `lengths`: that the training cases were padded to, as `lrcssm.data.padded_lengths` gives them; new cases are padded to these
+        where they fit, so that few programs are compiled.
     """
 
     model: Any
@@ -53,6 +55,7 @@ class Trained:
     unit: float | None = None
     provenance: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     extra: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
 
     @property
     def task(self) -> str:
@@ -76,7 +79,7 @@ class Trained:
         given = self.cases(cases) if isinstance(cases, Dataset) else cases
         if isinstance(self.model, LiquidModel):
             return finite_outputs(self.model.outputs(given), given)
-        return predict(self.model, given, batch, solver)
+        return predict(self.model, given, batch, solver, self.lengths)
 
     def probabilities(self, cases: Cases | Dataset, **how: Any) -> Any:
         """Probability of each class, `(cases, classes)`; for outputs of each step a list of `(time, classes)`. Arguments as for
@@ -189,6 +192,7 @@ class Trained:
             "channels": self.channels,
             "missing": self.missing,
             "unit": self.unit,
+            "lengths": list(self.lengths),
             "provenance": dict(self.provenance),
         }
         arrays = {f"model{name}": np.asarray(leaf) for name, leaf in own.items()}
@@ -272,6 +276,9 @@ def _described(header: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("its missing-value policy or its provenance is not known")
     if unit is not None and not (isinstance(unit, int | float) and 0 < unit < float("inf")):
         raise ValueError(f"its unit of time is {unit!r}")
+    lengths = header.get("lengths", [])  # older files have none
+    if len(lengths) > 64 or not all(type(one) is int and 0 < one < 2**31 for one in lengths):
+        raise ValueError("its lengths are not numbers of steps")
     if channels is not None and (
         len(channels) != header["config"]["input_dim"] or not all(isinstance(c, str) for c in channels)
     ):
@@ -284,7 +291,7 @@ def _described(header: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("its classes are not those of its configuration")
     return {
         "classes": classes, "channels": None if channels is None else tuple(channels), "missing": header["missing"],
-        "unit": unit, "provenance": header["provenance"],
+        "unit": unit, "provenance": header["provenance"], "lengths": tuple(lengths),
     }  # fmt: skip
 
 

@@ -88,7 +88,9 @@ class Plan:
         known = {"model": [*options_of(ModelConfig), "architecture"], "training": [*options_of(TrainingConfig)]}
         wrong = [name for name, kind in kinds.items() if not isinstance(found[name], kind)]
         wrong += [name for name, fields in known.items() if not set(found[name]) <= set(fields)]
-        wrong += [name for name in ("preset", "split", "missing", "solver") if type(found["settings"].get(name)) is not str]
+        wrong += [
+            name for name in ("preset", "split", "missing", "solver") if type(found["settings"].get(name)) is not str
+        ]
         wrong += wrong_columns(found["columns"])
         if wrong or not found["seeds"] or not all(type(seed) is int and seed >= 0 for seed in found["seeds"]):
             raise ValueError(f"its {[*wrong, 'seeds'][0]} is not that of a plan")

@@ -111,7 +111,11 @@ class Space:
             if name not in OPTIONS or not axis.ends or not plain or not 0 < low < high:
                 raise ValueError(f"the axis {name!r} is not one of a study")
             axes.append(axis)
-        if type(found["grid"]) is not bool or not axes or math.prod(len(axis.values) or 1 for axis in axes) > MOST_POINTS:
+        if (
+            type(found["grid"]) is not bool
+            or not axes
+            or math.prod(len(axis.values) or 1 for axis in axes) > MOST_POINTS
+        ):
             raise ValueError("its space is not that of a study")
         return cls(found["grid"], tuple(axes))
 

@@ -4,7 +4,9 @@ All trials are queued when the study is made: the points of a grid, or as many e
 copies one, so a trial keeps its number and is finished once, however often it is interrupted.
 """
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import optuna
@@ -52,19 +54,15 @@ class Study:
             there = [one.study_name for one in place.storage.get_all_studies()]
             known = f"it has {', '.join(there)}" if there else "it has none"
             raise InvalidValue(f"There is no study {name!r} in this storage; {known}.") from None
-        plan = found.user_attrs.get(PLAN)
-        if plan is None:
-            raise InvalidValue(
-                f"The study {name!r} has no plan: its start was interrupted, or it was not made by lrcssm; start it again."
-            )
-        try:
+        with _undamaged(name):
+            plan = found.user_attrs.get(PLAN)
+            if plan is None:
+                raise InvalidValue(
+                    f"The study {name!r} has no plan: its start was interrupted, or it was not made by lrcssm; start it again."
+                )
             study = cls(name, place, Plan.from_json(plan), found)
             study.check()
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise InvalidValue(
-                f"The study {name!r} is damaged: its plan or its trials are not those of a study; start another one."
-            ) from error
-        return study
+            return study
 
     def check(self) -> None:
         """Refuse trials that no study of lrcssm has, with `ValueError`."""
@@ -74,7 +72,8 @@ class Study:
         names = {axis.name for axis in self.plan.space.axes}
         for trial in self.optuna.get_trials(deepcopy=False):
             point, deaths = trial.user_attrs.get(POINT, 0), trial.user_attrs.get(DEATHS, [])
-            known = set(self.settings(trial)) <= names
+            fixed = trial.system_attrs.get("fixed_params", {})
+            known = set(trial.params) | set(fixed) <= names and type(fixed) is dict
             if type(point) is not int or type(deaths) is not list or not known:
                 raise ValueError("a trial is not one of the plan")
             if trial.state == TrialState.COMPLETE and trial.value is None:
@@ -159,6 +158,19 @@ class Study:
         self.optuna.pruner = _pruner(self.plan.pruner, steps)
         running = optuna.Trial(self.optuna, self.id_of(trial))
         return running, self.plan.space.suggested(running)
+
+
+@contextlib.contextmanager
+def _undamaged(name: str) -> Iterator[None]:
+    """Refuse a study whose attributes are not what they should be, in one sentence."""
+    try:
+        yield
+    except InvalidValue:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InvalidValue(
+            f"The study {name!r} is damaged: its plan or its trials are not those of a study; start another one."
+        ) from error
 
 
 def unfinished(trials: dict[int, FrozenTrial]) -> list[FrozenTrial]:

@@ -94,7 +94,11 @@ def settle(dataset: Dataset, path: Source, task: str | None = None) -> Dataset:
             else values[found]
         )
         classes = None
-    if isinstance(found, tuple) and classes is not None and (empty := [i for i, one in enumerate(found) if (one < 0).all()]):
+    if (
+        isinstance(found, tuple)
+        and classes is not None
+        and (empty := [i for i, one in enumerate(found) if (one < 0).all()])
+    ):
         raise FileError(f"{path}: no step of case {empty[0]} has a class; leave the case out.")
     about = " ".join([f"Read from {printable(path.name)}.", dataset.about]).strip()
     return dataclasses.replace(dataset, targets=found, classes=classes, about=about, labels="listed")

@@ -43,9 +43,14 @@ class FrameRows:
             frame = frame.collect() if hasattr(frame, "collect") else frame
             pairs = [(name, _polars_values(frame.get_column(name))) for name in frame.columns]
         elif library == "pandas":
-            pairs = [*_index(frame), *((_joined(name), _pandas_values(frame.iloc[:, i])) for i, name in enumerate(frame))]
+            pairs = [
+                *_index(frame),
+                *((_joined(name), _pandas_values(frame.iloc[:, i])) for i, name in enumerate(frame)),
+            ]
         else:
-            raise InvalidType(f"from_frame got a {type(frame).__name__}; give a DataFrame, a list of them or a DataArray.")
+            raise InvalidType(
+                f"from_frame got a {type(frame).__name__}; give a DataFrame, a list of them or a DataArray."
+            )
         self.names = [name for name, _ in pairs]
         self.columns: list[Any] = [values for _, values in pairs]
         self.count = len(frame)

@@ -104,7 +104,9 @@ def _from_list(source: InMemory, frames: Sequence[Any], columns: Columns, task: 
     if any(library_of(one) == "xarray" for one in frames):
         raise Problem("it is a list with arrays of xarray; join them along a dimension case, with xarray.concat.")
     if columns.case:
-        raise Problem(f"a list has a frame for each case, so that {shown(str(columns.case))} cannot be the case; leave it out.")
+        raise Problem(
+            f"a list has a frame for each case, so that {shown(str(columns.case))} cannot be the case; leave it out."
+        )
     found = read_headed(
         source, stacked(frames, _FRAME), dataclasses.replace(columns, case=_FRAME), task, False
     )  # fmt: skip
@@ -145,7 +147,10 @@ def _dimensions(array: Any) -> dict[str, str]:
     names = {str(one): plain(str(one)) for one in array.dims}
     roles = {role: [one for one, low in names.items() if low in own] for role, own in _DIMENSIONS.items()}
     found = {role: own[0] for role, own in roles.items() if len(own) == 1}
-    rest, free = [one for one in names if one not in found.values()], [role for role in _DIMENSIONS if role not in found]
+    rest, free = (
+        [one for one in names if one not in found.values()],
+        [role for role in _DIMENSIONS if role not in found],
+    )
     if len(rest) == 1 and (len(free) == 1 or "time" in free):
         found["time" if "time" in free else free[0]] = rest.pop()
     if rest or "time" not in found:
@@ -176,7 +181,9 @@ def _coordinate(array: Any, target: str | None) -> Any:
         return None
     known = {**getattr(array, "data_vars", {}), **array.coords}
     if target not in known:
-        raise Problem(f"no coordinate is called {shown(target)}, which was named as the target; there are {listed(map(str, known))}.")
+        raise Problem(
+            f"no coordinate is called {shown(target)}, which was named as the target; there are {listed(map(str, known))}."
+        )
     return known[target]
 
 
@@ -187,4 +194,6 @@ def _aligned(labels: Any, roles: Mapping[str, str]) -> list[str] | list[list[str
         return [text_of(one) for one in labels.values]
     if set(labels.dims) == set(axes):
         return [[text_of(one) for one in row] for row in labels.transpose(*axes).values]
-    raise Problem(f"its targets have the dimensions {listed(map(str, labels.dims))}; give one for each case, or for each step.")
+    raise Problem(
+        f"its targets have the dimensions {listed(map(str, labels.dims))}; give one for each case, or for each step."
+    )

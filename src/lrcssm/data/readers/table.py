@@ -109,7 +109,9 @@ def read_headed(
     if "case" not in roles and not single and (repeats or (times is None and not is_counted(names))):
         found = counting_column(values, times) if len(names) > 1 else None
         if found is not None and names.count(names[found]) == 1:
-            return read_headed(path, rows, dataclasses.replace(columns, case=names[found]), task, single, notes, without)
+            return read_headed(
+                path, rows, dataclasses.replace(columns, case=names[found]), task, single, notes, without
+            )
     given = (
         ["/".join(one) for one in zip(*(cells[i] for i in roles["case"]), strict=True)] if roles.get("case") else None
     )
@@ -122,7 +124,9 @@ def read_headed(
         return read_headed(path, rows, columns, task, single, (*notes, note), (*without, "target"))
     for role, i in ((role, i) for role, own in roles.items() for i in own):
         if "" in cells[i] and not (role == "target" and task == "per-step"):
-            raise FileError(f"{located(path, where[cells[i].index('')])}: its {role} is missing; give one in every row.")
+            raise FileError(
+                f"{located(path, where[cells[i].index('')])}: its {role} is missing; give one in every row."
+            )
     with at(path, number):
         long = _check_layout(header, roles, names, long, single, task, guessed=columns.target is None)
     guess = _sentence(header, roles, dropped, names, long, times, cells, notes)
