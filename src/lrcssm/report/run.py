@@ -15,9 +15,11 @@ from ..models import Context, SequenceModel
 from ..models.time import Recurrent
 from ..training import Fitted
 from ..training.folder import Folder
+from ..training.metrics import observed
 from ..training.trained import as_probabilities
 from . import plots
 from .page import head, page, section
+from .steps import timelines, worst
 
 
 def write_report(
@@ -40,7 +42,9 @@ def write_report(
     - `found`: their scores.
     - `rows`: their predictions, as in `predictions.csv`.
     """
-    classes, targets, part = facts["data"]["classes"], np.asarray(test.targets), found["part"]
+    classes, part = facts["data"]["classes"], found["part"]
+    every, stepwise = outputs, isinstance(test.targets, tuple)
+    outputs, targets = observed(outputs, test)
     parts = [_head(facts, fitted, found)]
     if fitted.history:
         parts.append(section(
@@ -54,10 +58,16 @@ def write_report(
         ))  # fmt: skip
     else:
         parts.append(section("Residuals", f"{part.capitalize()} cases.", plots.svg(plots.residuals(targets, outputs))))
-    chosen = plots.uncertain(outputs, targets, classes is not None)
-    what = f"Most uncertain {part} cases" if classes is not None else f"{part.capitalize()} cases that are furthest off"
-    picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
-    parts.append(section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
+    what = f"{part.capitalize()} cases that are furthest off"
+    if stepwise:
+        ids = list(dict.fromkeys(one["case"] for one in rows))
+        picture = timelines(every, test, classes, ids, worst(every, test, classes is not None))
+        parts.append(section(what, "True and predicted targets of each step.", plots.svg(picture)))
+    else:
+        chosen = plots.uncertain(outputs, targets, classes is not None)
+        what = f"Most uncertain {part} cases" if classes is not None else what
+        picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
+        parts.append(section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
     constants = time_constants(fitted.model, test) if isinstance(fitted.model, SequenceModel) else []
     if constants:
         config = fitted.model.config

@@ -108,7 +108,7 @@ def score_cases(outputs: Any, cases: Cases, *, classify: bool) -> dict[str, Any]
 
     **Returns:**
 
-    Scores by name, and `of` and `interval` as for `score`; `interval` is `None` for the steps of a single case.
+    Scores by name, and `of` and `interval` as for `score`.
     """
     values, targets = observed(outputs, cases)
     if not isinstance(cases.targets, tuple):
@@ -124,7 +124,8 @@ def score_cases(outputs: Any, cases: Cases, *, classify: bool) -> dict[str, Any]
     total = np.concatenate([[0.0], np.cumsum(each)])
     sums = total[ends] - total[ends - counts]
     share = lambda which: float(sums[which].sum() / max(counts[which].sum(), 1))
-    interval = list(bootstrap(share, len(counts))) if len(counts) > 1 else None
+    # The steps of a single case say nothing about other cases.
+    interval = list(bootstrap(share, len(counts))) if len(counts) > 1 else [0.0, 1.0 if classify else math.inf]
     return scores(values, targets, classify=classify) | {"of": name, "interval": interval, "steps": len(targets)}
 
 
@@ -132,11 +133,8 @@ def sentence(found: dict[str, Any], cases: int, where: str) -> str:
     """Scores as a sentence."""
     share, digits = found["of"] == "accuracy", ".1%" if found["of"] == "accuracy" else ".4g"
     steps = f"{found['steps']:,} steps of {cases} cases" if "steps" in found else f"{cases} cases"
-    sure = ""
-    if found["interval"] is not None:
-        low, high = found["interval"]
-        over = " over cases" if "steps" in found else ""
-        sure = f" (95 % interval{over} {low:{digits}} to {high:{digits}})"
+    low, high = found["interval"]
+    sure = f" (95 % interval{' over cases' if 'steps' in found else ''} {low:{digits}} to {high:{digits}})"
     if share:
         return (
             f"{where}: accuracy {found['accuracy']:.1%}{sure} on {steps}; balanced accuracy {found['balanced_accuracy']:.1%}, F1 "
