@@ -10,6 +10,9 @@ os.environ["XLA_FLAGS"] = (
     "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0 " + os.environ.get("XLA_FLAGS", "")
 )
 
+# Nothing is written to the cache of whoever runs the tests.
+os.environ.setdefault("LRCSSM_COMPILATIONS", "off")
+
 import hypothesis
 import jax
 import jaxtyping

@@ -190,3 +190,22 @@ def test_a_full_disk_in_a_program(tmp_path, monkeypatch):
     with pytest.raises(WriteError, match=r"a.lrcssm cannot be written: the disk is full; free some space\.$") as caught:
         write_arrays(tmp_path / "a.lrcssm", {"kind": "x"}, {"a": np.zeros(3)})
     assert isinstance(caught.value, OSError) and not list(tmp_path.glob("*a.lrcssm*"))
+
+
+def test_a_full_disk_in_a_study(tmp_path, capsys, monkeypatch):
+    study, _ = made(options())
+    path = study.place.runs / "s.journal"
+    monkeypatch.setattr(worker.Shift, "_value", lambda self, mine, running, settings: 0.5)
+
+    def fsync(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        assert cli.main(["tune", "worker", "s"]) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        f"{path} cannot be written: the disk is full; free some space, and then lrcssm tune worker s goes on."
+        in complaint
+    )
+    assert cli.main(["tune", "worker", "s"]) == 0
