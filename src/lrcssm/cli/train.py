@@ -130,6 +130,7 @@ def run(options: Train) -> None:
             known, given(options.model), given(options.training) | {"seed": options.seed},
             preset=find_preset(options.preset, data),
         )  # fmt: skip
+        lengths = padded_lengths(train, patch=config.patch)
         try:
             model = first_model(config, train, options.seed)
         except TypeError as error:
@@ -140,7 +141,7 @@ def run(options: Train) -> None:
         }  # fmt: skip
         about = f"{config.cell} model, {facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
     else:
-        model = training = None
+        model, training, lengths = None, None, ()
         facts |= {"model": {}, "training": {"seed": options.seed}}
         about = "--method gradient trains an LrcSSM by gradients instead."
     with folder.claimed(resume=options.resume, overwrite=options.overwrite) if first else contextlib.nullcontext():
@@ -163,7 +164,7 @@ def run(options: Train) -> None:
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
-            _finish(options, data, part, which, fitted, cases.take(which), padded_lengths(train), folder, facts)
+            _finish(options, data, part, which, fitted, cases.take(which), lengths, folder, facts)
 
 
 def _asked(options: Train) -> list[str]:

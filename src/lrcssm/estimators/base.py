@@ -95,7 +95,9 @@ class Learner(Saved, BaseEstimator, Parameters):
         """Train a model and keep it; `facts` are the fields of `Trained` besides the model."""
         start = self.model_ if self._goes_on() else first_model(config, train, training.seed)
         fitted = fit(start, train, validation, training, solver=solver_of(self), report=self._report)
-        self.trained_ = Trained(fitted.model, missing=self.missing, lengths=padded_lengths(train), **facts)
+        self.trained_ = Trained(
+            fitted.model, missing=self.missing, lengths=padded_lengths(train, patch=config.patch), **facts
+        )
         self.history_, self.n_iter_ = fitted.history, fitted.history[-1].step
 
     def _report(self, evaluation: Evaluation) -> bool:
@@ -173,7 +175,11 @@ class SeriesLearner(Learner, SeriesParameters):
                 config, _ = self._configured(self._data_facts(cases), self.seed_)
                 model = first_model(config, cases, self.seed_)
                 self.trained_ = Trained(
-                    model, missing=self.missing, unit=cases.unit, lengths=padded_lengths(cases), **self._described()
+                    model,
+                    missing=self.missing,
+                    unit=cases.unit,
+                    lengths=padded_lengths(cases, patch=config.patch),
+                    **self._described(),
                 )
             training = training_config(self, seed=self.seed_, schedule="constant")
             # The optimiser's memory and the averaged weights go on from call to call.

@@ -1,5 +1,6 @@
 """Losses and scores."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +12,15 @@ import optax
 from jaxtyping import Array, Float
 
 from ..data import Cases, batches, padded_lengths
+from ..data.batching import few_patches
 from ..engine import Auto, SolveError, Solver, Status
 from ..errors import InvalidValue, PredictionError
 from ..models import SequenceModel
 from ..models.layers import moments
 from .devices import keep_everywhere, spread
+
+LEAST_BATCH = 16
+"""Size that small batches are filled up to where a case is few patches, so that all of them run one program."""
 
 
 def losses(
@@ -79,8 +84,10 @@ def predict(
     """
     found: list[Any] = [None] * len(cases)
     each = model.config.task == "per-step"
-    lengths = padded_lengths(cases, known)
-    for part, positions in batches(cases, batch, lengths=lengths, multiple=solver.batch_shards):
+    lengths, multiple = padded_lengths(cases, known, patch=model.config.patch), solver.batch_shards
+    if few_patches(lengths[-1], model.config.patch):
+        multiple = math.lcm(multiple, min(batch, LEAST_BATCH))
+    for part, positions in batches(cases, batch, lengths=lengths, multiple=multiple):
         outputs, worst = _outputs(model, spread(part, solver), solver)
         if not (status := Status(int(worst))).ok:
             raise SolveError(f"The cases from {positions[0]} to {positions[-1]} could not be solved. {status.message}")
