@@ -8,9 +8,10 @@ import numpy as np
 
 from ..data import Dataset
 from ..data.readers.columns import AMBIGUOUS, MORE_NAMES, NAMES, NONE, Columns, plain
-from ..data.readers.frame_rows import library_of
+from ..data.readers.frame_rows import FrameRows, library_of
 from ..data.readers.frames import is_frame, read_frame
 from ..data.readers.source import listed
+from ..data.readers.values import is_number
 from ..errors import InvalidValue
 
 MANY_CHANNELS = 16
@@ -100,27 +101,14 @@ def refuse_long(frame: Any) -> None:
             "X is a DataFrame with an index of dates: its rows are time steps, and a DataFrame in the place of X has a row for "
             "each case; give a list of such frames, one for each case."
         )
-    for i, name in enumerate(names):
-        column = (
-            frame.iloc[:, i]
-            if hasattr(frame, "iloc")
-            else frame.get_column(name)
-            if hasattr(frame, "get_column")
-            else ()
-        )
-        if odd := next((one for one in column if isinstance(one, str) and not _is_number(one)), None):
+    for name, values in FrameRows(frame).named():
+        # Columns of numbers are arrays.
+        texts = (one for one in values if isinstance(one, str)) if isinstance(values, list) else ()
+        if odd := next((one for one in texts if not is_number(one)), None):
             raise InvalidValue(
                 f"The column {name!r} of X holds text, such as {odd[:30]!r}; leave it out of X, or give lrcssm.data.from_frame(X) "
                 "if it holds cases or targets."
             )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def warn_time_first(shape: tuple[int, ...] | None, cases: int, channels: int, steps: int) -> None:

@@ -61,6 +61,10 @@ class FrameRows:
         for i in range(self.count):
             yield i, [text_of(values[i]) for values in self.columns]
 
+    def named(self) -> Iterator[tuple[str, Any]]:
+        """Give each column with its name: an array of numbers, or a list of anything."""
+        return zip(self.names, self.columns, strict=True)
+
     def parsed(
         self, source: Source, numeric: Sequence[int], texts: Sequence[int]
     ) -> tuple[np.ndarray, dict[int, list[str]], list[int]]:
