@@ -105,7 +105,7 @@ def test_checkpoints(tmp_path, monkeypatch, count):
     path = tmp_path / "checkpoint"
     with pytest.raises(KeyboardInterrupt):
         run(path, stop_at=6)
-    path.with_name("checkpoint.previous").unlink()
+    path.with_name("checkpoint.previous").unlink(missing_ok=True)
     header, arrays = read_arrays(path, kind="checkpoint")
     refused = 0
     for mutant in mutants({"run": header["run"], "facts": header["facts"]}, count, 2):
@@ -127,7 +127,7 @@ def test_checkpoints_with_other_arrays(tmp_path, monkeypatch, change):
     path = tmp_path / "checkpoint"
     with pytest.raises(KeyboardInterrupt):
         run(path, stop_at=6)
-    path.with_name("checkpoint.previous").unlink()
+    path.with_name("checkpoint.previous").unlink(missing_ok=True)
     header, arrays = read_arrays(path, kind="checkpoint")
     name = next(name for name, array in arrays.items() if array.ndim > 1)
     step = next(name for name in arrays if name.endswith(".step"))

@@ -21,7 +21,7 @@ check_array: Any = validation.check_array
 validate_data: Any = validation.validate_data
 FLOATS = [np.float64, np.float32]
 FORMS = (
-    "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), a list of (n_channels, T_i) for unequal lengths, or a list of "
+    "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of (n_channels, T_i) for unequal lengths or of "
     "DataFrames (time × columns)"
 )
 
@@ -58,8 +58,7 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
     """
     checks = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
     X = as_list(X)
-    if not isinstance(X, Dataset):
-        _refuse_axes(X)
+    _refuse_axes(X)
     # After training on anything but a table, a table is just one of the ways to write series of one channel.
     table = reset or getattr(estimator, "table_", True)
     named = read_tables(X)
@@ -180,7 +179,11 @@ def _refuse_axes(X: Any) -> None:
     if X is None or (isinstance(X, list | tuple) and not X):
         raise InvalidValue(f"X is {'None' if X is None else 'an empty list'}; give {FORMS}.")
     # What is only to become an array, or a table of another library, is left to scikit-learn.
-    if _is_list(X) or not (hasattr(X, "ndim") or np.isscalar(X) or isinstance(X, list | tuple)):
+    if (
+        isinstance(X, Dataset)
+        or _is_list(X)
+        or not (hasattr(X, "ndim") or np.isscalar(X) or isinstance(X, list | tuple))
+    ):
         return
     axes = _ndim(X)
     if axes not in (2, 3):

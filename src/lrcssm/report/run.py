@@ -43,7 +43,8 @@ def write_report(
     - `rows`: their predictions, as in `predictions.csv`.
     """
     classes, part = facts["data"]["classes"], found["part"]
-    every, stepwise = outputs, isinstance(test.targets, tuple)
+    every: Any = outputs
+    stepwise = isinstance(test.targets, tuple)
     outputs, targets = observed(outputs, test)
     parts = [_head(facts, fitted, found)]
     if fitted.history:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..data import Cases
 from ..engine import Solver
-from ..errors import LrcssmError
+from ..errors import InvalidValue, LrcssmError
 from ..files import FileError, checksum, named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel
 from .config import TrainingConfig
@@ -138,7 +138,7 @@ class Checkpoint:
 
 
 def _check(found: Any, config: TrainingConfig) -> None:
-    """Refuse facts that no run has, with `ValueError`."""
+    """Refuse facts that no run has, with `InvalidValue`."""
     counts, seconds = (found.best_step, found.stale, int(found.state.step)), found.seconds
     plain = all(type(one) is int and 0 <= one < 2**31 for one in counts) and type(found.over) is bool
     timed = type(seconds) in (int, float) and 0 <= seconds < math.inf
@@ -147,10 +147,10 @@ def _check(found: Any, config: TrainingConfig) -> None:
     )
     widths = {len(counts) for _, counts in found.since}
     if not (plain and timed and steady) or len(widths) > 1 or math.isnan(found.score):
-        raise ValueError("its facts are not those of a run")
+        raise InvalidValue("its facts are not those of a run")
     [one.score(config) for one in found.history]  # raises if a score is missing
     if int(found.state.step) > config.steps or (found.over and not found.history):
-        raise ValueError("its steps are not those of the run")
+        raise InvalidValue("its steps are not those of the run")
 
 
 _KINDS = {"model": ModelConfig, "training": TrainingConfig}

@@ -139,7 +139,7 @@ def known_targets(targets: np.ndarray) -> np.ndarray:
     """True for each step that has a target: a class that is not −1, or numbers that are not NaN."""
     if np.issubdtype(targets.dtype, np.integer):
         return targets >= 0
-    return ~np.isnan(targets.reshape(len(targets), -1)).any(-1)
+    return np.asarray(~np.isnan(targets.reshape(len(targets), -1)).any(-1))
 
 
 def scores(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[str, float]:

@@ -80,7 +80,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Plan":
-        """The inverse of `to_json`; `ValueError` or `TypeError` if it is not what that gives."""
+        """The inverse of `to_json`; `InvalidValue`, `KeyError` or `TypeError` if it is not what that gives."""
         kinds = {
             "source": str, "directory": str | None, "columns": dict, "settings": dict, "model": dict, "training": dict,
             "seeds": list, "space": dict, "pruner": str, "data": str,
@@ -93,7 +93,7 @@ class Plan:
         ]
         wrong += wrong_columns(found["columns"])
         if wrong or not found["seeds"] or not all(type(seed) is int and seed >= 0 for seed in found["seeds"]):
-            raise ValueError(f"its {[*wrong, 'seeds'][0]} is not that of a plan")
+            raise InvalidValue(f"its {[*wrong, 'seeds'][0]} is not that of a plan")
         changed = {"seeds": tuple(found["seeds"]), "space": Space.from_json(found["space"])}
         return cls(**(found | changed))
 

@@ -101,7 +101,7 @@ class Space:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Space":
-        """The inverse of `to_json`; `ValueError` if it is not what that gives."""
+        """The inverse of `to_json`; `InvalidValue` if it is not what that gives."""
         axes = []
         for name, values in found["axes"].items():
             ranged = isinstance(values, dict)
@@ -109,14 +109,14 @@ class Space:
             low, high = (axis.range or (1, 2)) if ranged else (1, 2)
             plain = all(type(one) in (str, int, float, bool, NoneType) for one in axis.values)
             if name not in OPTIONS or not axis.ends or not plain or not 0 < low < high:
-                raise ValueError(f"the axis {name!r} is not one of a study")
+                raise InvalidValue(f"the axis {name!r} is not one of a study")
             axes.append(axis)
         if (
             type(found["grid"]) is not bool
             or not axes
             or math.prod(len(axis.values) or 1 for axis in axes) > MOST_POINTS
         ):
-            raise ValueError("its space is not that of a study")
+            raise InvalidValue("its space is not that of a study")
         return cls(found["grid"], tuple(axes))
 
 

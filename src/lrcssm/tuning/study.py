@@ -12,6 +12,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from ..data.dataset import printable
 from ..errors import InvalidValue
 from ..locks import alone
 from ..training.folder import Folder
@@ -51,33 +52,34 @@ class Study:
         try:
             found = optuna.load_study(study_name=name, storage=place.storage)
         except KeyError:
-            there = [one.study_name for one in place.storage.get_all_studies()]
+            there = [printable(str(one.study_name)) for one in place.storage.get_all_studies()]
             known = f"it has {', '.join(there)}" if there else "it has none"
             raise InvalidValue(f"There is no study {name!r} in this storage; {known}.") from None
         with _undamaged(name):
             plan = found.user_attrs.get(PLAN)
-            if plan is None:
-                raise InvalidValue(
-                    f"The study {name!r} has no plan: its start was interrupted, or it was not made by lrcssm; start it again."
-                )
+        if plan is None:
+            raise InvalidValue(
+                f"The study {name!r} has no plan: its start was interrupted, or it was not made by lrcssm; start it again."
+            )
+        with _undamaged(name):
             study = cls(name, place, Plan.from_json(plan), found)
             study.check()
             return study
 
     def check(self) -> None:
-        """Refuse trials that no study of lrcssm has, with `ValueError`."""
+        """Refuse trials that no study of lrcssm has, with `InvalidValue`."""
         planned = self.optuna.user_attrs.get(TRIALS, 0)
         if type(planned) is not int or not 0 <= planned <= MOST_TRIALS:
-            raise ValueError("its number of trials is not a number")
+            raise InvalidValue("its number of trials is not a number")
         names = {axis.name for axis in self.plan.space.axes}
         for trial in self.optuna.get_trials(deepcopy=False):
             point, deaths = trial.user_attrs.get(POINT, 0), trial.user_attrs.get(DEATHS, [])
             fixed = trial.system_attrs.get("fixed_params", {})
             known = set(trial.params) | set(fixed) <= names and type(fixed) is dict
             if type(point) is not int or type(deaths) is not list or not known:
-                raise ValueError("a trial is not one of the plan")
+                raise InvalidValue("a trial is not one of the plan")
             if trial.state == TrialState.COMPLETE and trial.value is None:
-                raise ValueError("a trial has no value")
+                raise InvalidValue("a trial has no value")
 
     @classmethod
     def make(cls, name: str, place: Place, plan: Plan, trials: int | None) -> "Study":
@@ -165,8 +167,6 @@ def _undamaged(name: str) -> Iterator[None]:
     """Refuse a study whose attributes are not what they should be, in one sentence."""
     try:
         yield
-    except InvalidValue:
-        raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InvalidValue(
             f"The study {name!r} is damaged: its plan or its trials are not those of a study; start another one."

@@ -132,7 +132,8 @@ def text_of(value: Any) -> str:
         return ""
     if isinstance(value, datetime.timedelta):
         return repr(value.total_seconds())
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    dated = getattr(value, "isoformat", None)
+    return str(value) if dated is None else dated()
 
 
 def _concatenated(parts: Sequence[Any]) -> Any:
