@@ -119,7 +119,11 @@ def test_folds_share_their_programs(as_a_user_has_it):  # noqa: F811
 def test_predictions_of_many_lengths_compile_few_programs(as_a_user_has_it):  # noqa: F811
     X, y = ragged()
     model = lrcssm.LrcSSMClassifier(method="gradient", **QUICK).fit(X, y)
-    assert model.trained_.lengths == padded_lengths(Cases.of([one.T for one in X]))
+    assert (
+        model.trained_.lengths
+        == padded_lengths(Cases.of([one.T for one in X]), patch=model.model_.config.patch)
+        == (80,)
+    )
     shapes = set()
     real = metrics._outputs
 

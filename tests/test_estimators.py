@@ -82,8 +82,11 @@ def test_scikit_learn_checks(kind):
     assert set(passed(kind(**CHECKED))) <= OPTIONAL
 
 
+AEON = [f"AeonLrc{method}{kind}" for method in ("SSM", "Ridge") for kind in ("Classifier", "Regressor")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["AeonLrcSSMClassifier", "AeonLrcSSMRegressor"])
+@pytest.mark.parametrize("name", AEON)
 def test_aeon_checks(name):
     pytest.importorskip("aeon")
     from aeon.testing.estimator_checking import check_estimator

@@ -12,6 +12,7 @@ from ..data import Dataset
 from ..data.readers import NoTargetColumn
 from ..deploy.lines import predict_lines
 from ..engine.solvers import SOLVERS
+from ..features import STREAMED, LiquidModel
 from ..files import write_text
 from ..memory import keep_memory
 from ..training import Trained
@@ -74,7 +75,11 @@ class Predict:
         if self.new.missing is not None:
             trained = dataclasses.replace(trained, missing=self.new.missing)
         if (reason := trained.model.whole()) is not None:
-            hint = "; train one with --bidirectional no" if trained.model.config.bidirectional else ""
+            hint = ""
+            if isinstance(trained.model, LiquidModel):
+                hint = f"; train one with --views {' '.join(STREAMED)}"
+            elif trained.model.config.bidirectional:
+                hint = "; train one with --bidirectional no"
             raise RunError(f"{self.model} holds a model that {reason}, so it cannot predict sample by sample{hint}.")
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # what is no text is then a bad line, not the end

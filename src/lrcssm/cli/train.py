@@ -60,6 +60,9 @@ class Train:
     method: Literal["auto", "ridge", "gradient"] = "auto"
     """Ridge regression on random liquid features, in seconds; or gradient steps. auto takes ridge, unless an option of model,
     training or devices or a preset asks for gradient steps."""
+    views: Annotated[tuple[str, ...], Arg("VIEW")] = ()
+    """For ridge: what it sees of a series: levels, differences, case-levels, case-differences; by default all that tell something
+    new. A model of levels and differences can predict sample by sample."""
     preset: Annotated[str, Arg("PRESET")] = "default"
     """Settings to start from: default, which do well on most data; or those of an extension: released, the code released with
     the paper, and paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
@@ -115,7 +118,7 @@ def run(options: Train) -> None:
     cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
     known = Facts.of_dataset(data, cases)
-    method, reason = choose_method(options.method, known.task, _asked(options))
+    method, reason = choose_method(options.method, known.task, _asked(options), ["--views"] if options.views else [])
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
@@ -158,7 +161,7 @@ def run(options: Train) -> None:
             # Leave-one-out needs no validation cases, so all of them are for training.
             whole = cases.take(np.sort(np.concatenate([split.train, split.validation])))
             start = time.perf_counter()
-            liquid = LiquidModel.fit(whole, known.task, known.outputs, seed=options.seed)
+            liquid = LiquidModel.fit(whole, known.task, known.outputs, views=options.views or None, seed=options.seed)
             fitted = Fitted(liquid, float("nan"), 0, (), time.perf_counter() - start)
             facts |= {"model": json.loads(liquid.config.to_json()), "parameters": liquid.parameter_count()}
         if first:

@@ -151,7 +151,7 @@ class SeriesLearner(Learner, SeriesParameters):
     def _ridge(self, cases: Cases) -> None:
         """Fit ridge regression on random liquid features; no case is held out."""
         start = time.perf_counter()
-        model = LiquidModel.fit(cases, *self._task(), seed=self.seed_)
+        model = LiquidModel.fit(cases, *self._task(), views=self.views, seed=self.seed_)
         self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
         self.history_, self.n_iter_ = (), 0
         vars(self).pop("_progress", None)

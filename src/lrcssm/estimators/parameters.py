@@ -66,6 +66,9 @@ class _Method(_Data):
     method: Literal["auto", "ridge", "gradient"] = "auto"
     """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
     unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    views: Sequence[str] | None = None
+    """For ridge: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
+    predict sample by sample."""
 
 
 @typing.no_type_check
@@ -192,6 +195,7 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
 
 
 _FOR_BOTH = ("missing", "method", "random_state", "verbose")
+_FOR_RIDGE = ("views",)
 
 
 def method_of(parameters: Any, task: str, *more: str) -> str:
@@ -204,11 +208,13 @@ def method_of(parameters: Any, task: str, *more: str) -> str:
     - `more`: what was given besides parameters and asks for gradient steps.
     """
     defaults = {option.name: option.default for option in options_of(ClassifierParameters).values()}
-    asked = [
+    given = [
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)
     ]  # fmt: skip
-    return choose_method(parameters.method, task, [*asked, *more])[0]
+    asked = [one for one in given if one not in _FOR_RIDGE]
+    ridge = [one for one in given if one in _FOR_RIDGE]
+    return choose_method(parameters.method, task, [*asked, *more], ridge)[0]
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -5,7 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import InvalidValue
 from .base import SeriesLearner
 from .kinds import Regressing
 from .parameters import documented
@@ -67,11 +66,8 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
             self.flat_, self.n_outputs_ = steps[0].ndim == 1, 1 if steps[0].ndim == 1 else steps[0].shape[1]
             return steps
         numbers, outputs = self._numbers(y)
-        if not reset and outputs != self.n_outputs_:
-            raise InvalidValue(
-                f"partial_fit got {outputs} numbers for each case, but {type(self).__name__} was fitted to {self.n_outputs_}; "
-                "give as many."
-            )
+        if not reset:
+            self._expect(outputs)
         self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
         return numbers.astype(dtype)
 

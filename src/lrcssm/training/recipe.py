@@ -55,7 +55,7 @@ class Facts(NamedTuple):
 METHODS = ("auto", "ridge", "gradient")
 
 
-def choose_method(method: str, task: str, asked: Sequence[str] = ()) -> tuple[str, str]:
+def choose_method(method: str, task: str, asked: Sequence[str] = (), ridge: Sequence[str] = ()) -> tuple[str, str]:
     """Choose between ridge regression on random liquid features and gradient steps.
 
     ```python
@@ -69,6 +69,7 @@ def choose_method(method: str, task: str, asked: Sequence[str] = ()) -> tuple[st
     - `method`: one of `METHODS`, where `"auto"` takes ridge unless something asks for gradient steps.
     - `task`: as for `ModelConfig`.
     - `asked`: names of what was given that only gradient steps know.
+    - `ridge`: names of what was given that only ridge knows.
 
     **Returns:**
 
@@ -81,6 +82,9 @@ def choose_method(method: str, task: str, asked: Sequence[str] = ()) -> tuple[st
         raise InvalidValue(f"The method ridge predicts one target for a series, not {task}; take the method gradient.")
     if method == "ridge" and asked:
         raise InvalidValue(f"The method ridge does not use {asked[0]}; leave it out, or take the method gradient.")
+    if ridge and (asked or method == "gradient" or not whole):
+        why = f"which {asked[0]} asks for" if method == "auto" and asked else f"for {task}"
+        raise InvalidValue(f"The method gradient, {why}, does not use {ridge[0]}; leave it out.")
     if method != "auto":
         return method, "as given"
     if asked:
