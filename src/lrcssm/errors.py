@@ -44,6 +44,10 @@ class TrainingError(LrcssmError, FloatingPointError):
     """Training that produced states or losses that are not numbers."""
 
 
+class TrainingWarning(UserWarning):
+    """Training that ended with a model that is no better than a constant prediction."""
+
+
 class PredictionError(LrcssmError, FloatingPointError):
     """Outputs that are not finite."""
 

@@ -26,10 +26,13 @@ from ..memory import keep_memory
 from ..models import ModelConfig, SequenceModel, parameter_count
 from ..options import options_of
 from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit, recipe
+from ..training.baseline import constant_of, constant_scores, doubt
 from ..training.folder import Folder, RunError
+from ..training.metrics import observed
 from ..training.predictions import PARTS, as_csv, rows_of, score_cases, sentence
 from ..training.provenance import divide, judged, origin, same_run
 from ..training.recipe import choose_method, find_preset
+from .compare import check_aeon, minirocket
 from .devices import DeviceOptions, open_mesh, with_others
 from .options import (
     ColumnOptions,
@@ -46,7 +49,10 @@ from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
 
-_NAMES = {"ridge": "ridge on random liquid features", "gradient": "gradient steps"}
+_NAMES = {
+    "ridge": "ridge on random liquid features", "logistic": "logistic regression on random liquid features",
+    "gradient": "gradient steps",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +63,12 @@ class Train:
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, Arg("DIR")] = None
     """Folder of the run; runs/NAME if not given."""
-    method: Literal["auto", "ridge", "gradient"] = "auto"
-    """Ridge regression on random liquid features, in seconds; or gradient steps. auto takes ridge, unless an option of model,
-    training or devices or a preset asks for gradient steps."""
+    method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
+    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto
+    takes ridge, to classify more than 500 cases logistic, and gradient if an option of model, training or devices or a preset asks
+    for it."""
     views: Annotated[tuple[str, ...], Arg("VIEW")] = ()
-    """For ridge: what it sees of a series: levels, differences, case-levels, case-differences; by default all that tell something
+    """For ridge and logistic: what they see of a series: levels, differences, case-levels, case-differences; by default all that tell something
     new. A model of levels and differences can predict sample by sample."""
     preset: Annotated[str, Arg("PRESET")] = "default"
     """Settings to start from: default, which do well on most data; or those of an extension: released, the code released with
@@ -85,11 +92,14 @@ class Train:
     """Solver of the recurrences while training."""
     on: DeviceOptions = DeviceOptions()
     resume: bool = False
-    """Go on with the run in the folder, to the same result as without an interruption."""
+    """Go on with the run in the folder, to the same result as without an interruption. With more --steps than before, go on for
+    the rest of them, at the learning rate that the new number of steps gives."""
     overwrite: bool = False
     """Replace a run that the folder holds."""
     data_dir: DataDir = None
     """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
+    compare: bool = False
+    """Train MiniRocket too (it needs aeon), and print and report its score."""
     quiet: bool = False
     """Print the final scores only."""
     json: bool = False
@@ -112,13 +122,19 @@ def run(options: Train) -> None:
     first = jax.process_index() == 0
     if not first:  # the first one prints and writes for all
         options = dataclasses.replace(options, quiet=True, json=False)
+    if options.compare:
+        check_aeon()
     data = load(options.source, directory=options.data_dir, task=options.task, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
     refuse_missing(data, options.missing)
     cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
     known = Facts.of_dataset(data, cases)
-    method, reason = choose_method(options.method, known.task, _asked(options), ["--views"] if options.views else [])
+    # Without gradient steps no validation cases are needed, so these are for training too.
+    whole = cases.take(np.sort(np.concatenate([split.train, split.validation])))
+    method, reason = choose_method(
+        options.method, known.task, len(whole), _asked(options), ["--views"] if options.views else []
+    )
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
@@ -155,19 +171,24 @@ def run(options: Train) -> None:
                  f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if data.guess else ''}")  # fmt: skip
             _say(f"Method: {_NAMES[method]}, {reason}. {about}")
         begin = functools.cache(lambda: folder.begin(facts, resume=options.resume)) if first else lambda: None
+        learned = train
         if model is not None and training is not None:
             fitted = _fit(options, model, train, validation, training, mesh, folder, begin)
+            if first and (text := doubt(fitted, train, validation, training)) is not None:
+                _say(f"Warning: {text}")
         else:
-            # Leave-one-out needs no validation cases, so all of them are for training.
-            whole = cases.take(np.sort(np.concatenate([split.train, split.validation])))
+            learned = whole
             start = time.perf_counter()
-            liquid = LiquidModel.fit(whole, known.task, known.outputs, views=options.views or None, seed=options.seed)
+            liquid = LiquidModel.fit(
+                whole, known.task, known.outputs, views=options.views or None, seed=options.seed,
+                logistic=method == "logistic",
+            )  # fmt: skip
             fitted = Fitted(liquid, float("nan"), 0, (), time.perf_counter() - start)
             facts |= {"model": json.loads(liquid.config.to_json()), "parameters": liquid.parameter_count()}
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
-            _finish(options, data, part, which, fitted, cases.take(which), lengths, folder, facts)
+            _finish(options, data, part, which, fitted, learned, cases.take(which), lengths, folder, facts)
 
 
 def _asked(options: Train) -> list[str]:
@@ -224,28 +245,42 @@ def _finish(
     part: str,
     which: np.ndarray,
     fitted: Fitted,
+    learned: Cases,
     test: Cases,
     lengths: tuple[int, ...],
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
     """Write model, predictions, scores and report; whatever is there already is written again, the same."""
-    from ..report.run import write_report  # matplotlib is slow to import
+    from ..report.judged import Judged  # matplotlib is slow to import
+    from ..report.run import write_report
 
+    solver, constant = SOLVERS[options.solver], constant_of(learned, classify=data.classes is not None)
     classes = None if data.classes is None else np.array(data.classes)
     trained = Trained(
         fitted.model, classes, data.channel_names, options.missing, test.unit,
-        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"]}, lengths=lengths,
+        {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"],
+         "constant": constant.tolist()}, lengths=lengths,
     )  # fmt: skip
     trained.save(folder.model)
-    outputs = trained.outputs(test, solver=SOLVERS[options.solver])
+    outputs = trained.outputs(test, solver=solver)
     found = score_cases(outputs, test, classify=classes is not None)
     found |= {"cases": len(test), "best_step": fitted.step, "part": part}
-    rows = list(rows_of(outputs, data.classes, [data.id_of(case) for case in which.tolist()], test.targets))
+    found["baseline"] = constant_scores(constant, observed(outputs, test)[1], data.classes)
+    if options.compare:
+        rival = minirocket(learned, test, classify=classes is not None, seed=options.seed)
+        if isinstance(rival, str):
+            _say(rival)
+        else:
+            found["minirocket"] = rival
+    ids = [data.id_of(case) for case in which.tolist()]
+    rows = list(rows_of(outputs, data.classes, ids, test.targets))
     folder.write_text("predictions.csv", as_csv(rows))
     folder.write_history(fitted.history)
     folder.write_json("scores.json", finite(found))
-    write_report(folder, facts, fitted, test, outputs, found, rows)
+    # A quick training is not followed by a slow report.
+    seconds = min(max(fitted.seconds / 4, 2.0), 20.0)
+    write_report(folder, facts, fitted, Judged(trained, test, outputs, found, part, ids, seconds, solver))
     if options.json:
         print(json.dumps(finite({part: found, "folder": str(folder.path)})))
         return
@@ -277,7 +312,7 @@ def command(options: Train) -> str:
 def _flags(options: Any):
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
-        if field.name in ("source", "resume", "overwrite", "quiet", "json"):
+        if field.name in ("source", "resume", "overwrite", "quiet", "json", "compare"):
             continue
         if dataclasses.is_dataclass(value):
             yield from _flags(value)

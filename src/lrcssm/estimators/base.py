@@ -4,6 +4,7 @@ import abc
 import contextlib
 import dataclasses
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,11 +17,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from ..compilation import keeping_compilations
 from ..data import Cases, padded_lengths
 from ..data.splits import hold_out
-from ..errors import InvalidType, InvalidValue
+from ..errors import InvalidType, InvalidValue, TrainingWarning
 from ..features import LiquidModel
 from ..files import named_leaves
 from ..models import ModelConfig, SequenceModel
 from ..training import Evaluation, Facts, Trained, TrainingConfig, first_model, fit, recipe
+from ..training.baseline import doubt
 from ..training.loop import one_pass
 from ..training.step import TrainState
 from .arrays import as_series, as_times, channel_names, check_missing, seed_of
@@ -99,6 +101,8 @@ class Learner(Saved, BaseEstimator, Parameters):
             fitted.model, missing=self.missing, lengths=padded_lengths(train, patch=config.patch), **facts
         )
         self.history_, self.n_iter_ = fitted.history, fitted.history[-1].step
+        if config.task != "forecast" and (text := doubt(fitted, train, validation, training)) is not None:
+            warnings.warn(text, TrainingWarning, stacklevel=4)
 
     def _report(self, evaluation: Evaluation) -> bool:
         """Print and call what was asked for; true if a callback wants to stop."""
@@ -123,7 +127,7 @@ class Learner(Saved, BaseEstimator, Parameters):
             raise InvalidValue(
                 f"{type(self).__name__} got validation_fraction={share!r}; give a number from 0 (none) to below 1."
             )
-        return min(share, 0.5) if count > 3 else 0.0
+        return min(float(share), 0.5) if count > 3 else 0.0
 
 
 class SeriesLearner(Learner, SeriesParameters):
@@ -138,8 +142,9 @@ class SeriesLearner(Learner, SeriesParameters):
             cases = self._known(X, y, sample_weight, times, reset=True)
             self.seed_ = seed_of(self.random_state)
             more = () if sample_weight is None else ("sample_weight",)
-            if method_of(self, self._task()[0], *more) == "ridge":
-                self._ridge(cases)
+            method = method_of(self, self._task()[0], len(cases), *more)
+            if method != "gradient":
+                self._liquid(cases, method)
                 return
             config, training = self._configured(self._data_facts(cases), self.seed_)
             rng, labels = np.random.default_rng(self.seed_), self._labels_of(cases)
@@ -148,16 +153,18 @@ class SeriesLearner(Learner, SeriesParameters):
             self._learn(config, training, train, validation, unit=cases.unit, **self._described())
             vars(self).pop("_progress", None)
 
-    def _ridge(self, cases: Cases) -> None:
-        """Fit ridge regression on random liquid features; no case is held out."""
+    def _liquid(self, cases: Cases, method: str) -> None:
+        """Fit a read-out of random liquid features; no case is held out for good."""
         start = time.perf_counter()
-        model = LiquidModel.fit(cases, *self._task(), views=self.views, seed=self.seed_)
+        model = LiquidModel.fit(cases, *self._task(), views=self.views, seed=self.seed_, logistic=method == "logistic")
         self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
         self.history_, self.n_iter_ = (), 0
         vars(self).pop("_progress", None)
         if self.verbose:
             seconds = time.perf_counter() - start
-            print(f'ridge on {model.config.n_features} features  {seconds:.1f} s  (method="gradient" trains instead)')
+            print(
+                f'{method} on {model.config.n_features} features  {seconds:.1f} s  (method="gradient" trains instead)'
+            )
 
     def _pass(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
         """`partial_fit`: each case once, from where the last call ended, at a constant learning rate after the warm-up."""
@@ -165,12 +172,12 @@ class SeriesLearner(Learner, SeriesParameters):
             first = not hasattr(self, "trained_")
             if not first and isinstance(self.model_, LiquidModel):
                 raise InvalidValue(
-                    f"partial_fit got {type(self).__name__} after a fit by ridge regression, which cannot go on; fit it with "
+                    f"partial_fit got {type(self).__name__} after a fit on liquid features, which cannot go on; fit it with "
                     'method="gradient", or call partial_fit from the start.'
                 )
             cases = self._known(X, y, sample_weight, times, reset=first)
             if first:
-                method_of(self, self._task()[0], "partial_fit")
+                method_of(self, self._task()[0], len(cases), "partial_fit")
                 self.seed_ = seed_of(self.random_state)
                 config, _ = self._configured(self._data_facts(cases), self.seed_)
                 model = first_model(config, cases, self.seed_)
@@ -198,7 +205,12 @@ class SeriesLearner(Learner, SeriesParameters):
         targets = self._targets(own_targets(X) if y is None else y, reset=reset)
         series = as_series(self, X, reset=reset, nan=check_missing(self))
         check_consistent_length(series, targets, sample_weight)
-        return self._cases(series, targets, times, sample_weight, reset=reset)
+        return self._cases(series, targets, times, self._weights(targets, sample_weight), reset=reset)
+
+    def _weights(self, targets: np.ndarray | Steps, sample_weight: Any) -> Any:
+        """Weights of the cases in the loss, or `None`."""
+        del targets
+        return sample_weight
 
     @abc.abstractmethod
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray | Steps:

@@ -1,5 +1,6 @@
 """The classifier that is trained by gradients."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,27 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
                 )
             self.classes_ = found
         return positions(labels, self.classes_) if stepwise else self._positions(labels)  # pyright: ignore[reportArgumentType]
+
+    def _weights(self, targets: np.ndarray | Steps, sample_weight: Any) -> Any:
+        given = self.class_weights
+        if given is not None and isinstance(targets, tuple):
+            raise InvalidValue(
+                f'{type(self).__name__} got class_weights and task="per-step", where steps have no weights; leave one of them out.'
+            )
+        if not isinstance(given, Mapping):
+            return sample_weight
+        known = self.classes_.tolist()
+        for label, weight in given.items():
+            if label not in known:
+                raise InvalidValue(
+                    f"{type(self).__name__} got class_weights for {label!r}, which is none of the classes {known}; leave it out."
+                )
+            if not (np.isreal(weight) and 0 <= float(weight) < np.inf):
+                raise InvalidValue(
+                    f"{type(self).__name__} got class_weights with {label!r}: {weight!r}; give a finite number of at least 0."
+                )
+        each = np.array([float(given.get(label, 1.0)) for label in known])[targets]
+        return each if sample_weight is None else each * np.asarray(sample_weight, np.float64)
 
     def _task(self) -> tuple[str, int]:
         return "per-step" if for_each_step(self) else "classify", len(self.classes_)

@@ -63,11 +63,12 @@ class _Method(_Data):
     """`"per-step"` if `y` has a target for each time step, as in the recognition of activities: `(n_cases, n_timepoints)`, or a list
     of `(T_i,)`; the model then predicts each step from the steps before it, unless `bidirectional=True`. `None` for one target
     for each case."""
-    method: Literal["auto", "ridge", "gradient"] = "auto"
-    """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
-    unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
+    """`"ridge"`, ridge regression on random liquid features, in seconds; `"logistic"`, logistic regression that starts from it;
+    or `"gradient"`, a model trained by gradient steps. `"auto"` takes ridge, to classify more than 500 cases logistic, and gradient
+    if a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
     views: Sequence[str] | None = None
-    """For ridge: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
+    """For ridge and logistic: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
     predict sample by sample."""
 
 
@@ -134,7 +135,9 @@ class _ClassTraining(_Training):
     """Parameters of the training of classifiers."""
 
     label_smoothing: float = TrainingConfig.label_smoothing
-    class_weights: Literal["balanced"] | None = TrainingConfig.class_weights
+    class_weights: Literal["balanced"] | Mapping[Any, float] | None = TrainingConfig.class_weights
+    """`"balanced"` lets each class count the same, `None` each case; or a mapping from labels to weights of their cases, 1 for
+    labels that it leaves out."""
 
 
 @typing.no_type_check
@@ -195,16 +198,16 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
 
 
 _FOR_BOTH = ("missing", "method", "random_state", "verbose")
-_FOR_RIDGE = ("views",)
+_FOR_LIQUID = ("views",)
 
 
-def method_of(parameters: Any, task: str, *more: str) -> str:
+def method_of(parameters: Any, task: str, cases: int, *more: str) -> str:
     """The method of training of an estimator.
 
     **Arguments:**
 
     - `parameters`: of the estimator.
-    - `task`: as for `ModelConfig`.
+    - `task`, `cases`: of the data.
     - `more`: what was given besides parameters and asks for gradient steps.
     """
     defaults = {option.name: option.default for option in options_of(ClassifierParameters).values()}
@@ -212,9 +215,9 @@ def method_of(parameters: Any, task: str, *more: str) -> str:
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)
     ]  # fmt: skip
-    asked = [one for one in given if one not in _FOR_RIDGE]
-    ridge = [one for one in given if one in _FOR_RIDGE]
-    return choose_method(parameters.method, task, [*asked, *more], ridge)[0]
+    asked = [one for one in given if one not in _FOR_LIQUID]
+    liquid = [one for one in given if one in _FOR_LIQUID]
+    return choose_method(parameters.method, task, cases, [*asked, *more], liquid)[0]
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -262,6 +265,8 @@ def given_fields(parameters: Parameters, kind: Any) -> dict[str, Any]:
         if name not in names or name in found:
             advice = "give it as a parameter of its own" if name in found else f"give some of {', '.join(names)}"
             raise InvalidValue(f"{type(parameters).__name__} got {where} with {name!r}; {advice}.")
+    if isinstance(found.get("class_weights"), Mapping):
+        found["class_weights"] = None  # which are weights of the cases then
     found = {
         name: value.item() if isinstance(value, np.generic) else value for name, value in (found | dict(more)).items()
     }

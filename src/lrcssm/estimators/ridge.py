@@ -3,13 +3,15 @@
 # pyright: reportIncompatibleVariableOverride=false
 # (`trained_` is a property here)
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..compilation import keeping_compilations
 from ..errors import InvalidValue
-from ..features import FeatureMap, LiquidModel, Parts
+from ..features import Explanation, FeatureMap, LiquidModel, Parts, explain
 from ..training import Trained
 from .arrays import channel_names
 from .base import all_or_nothing
@@ -56,9 +58,10 @@ class RidgeEstimator(FeatureEstimator):
         """`partial_fit`: add cases; the first call draws the features."""
         first = not hasattr(self, "_parts")
         if first and hasattr(self, "_trained"):
-            raise InvalidValue(
-                f"partial_fit got a {type(self).__name__} that was fitted or loaded, which keeps no sums over its cases; call "
-                "partial_fit from the start."
+            # Not an error: scikit-learn's contract is that partial_fit can be called after fit.
+            warnings.warn(
+                f"partial_fit starts anew: a {type(self).__name__} that was fitted or loaded keeps no sums over its cases.",
+                stacklevel=4,
             )
         drawing = self._drawing()
         self._waiting = False  # new cases need the unit of time, not the solution
@@ -69,6 +72,33 @@ class RidgeEstimator(FeatureEstimator):
             self._trained = Trained(model, classes, channel_names(self), missing=self.missing, unit=cases.unit)
         self._parts.add(cases)
         self._waiting = True
+
+    def explain(self, X: Any, times: Any = None) -> Explanation:
+        """Divide the predictions among channels, time scales and statistics.
+
+        ```python
+        import lrcssm, numpy as np
+
+        rng = np.random.default_rng(0)
+        X, y = rng.standard_normal((40, 3, 50)), np.repeat(["calm", "waves"], 20)
+        X[20:, 1] += 2 * np.sin(np.arange(50))  # channel 1 tells the classes apart
+        found = lrcssm.LrcRidgeClassifier(n_features=2000, random_state=0).fit(X, y).explain(X)
+        print(found.contributions.shape, found.channels[found.by_channel()[1].argmax()])  # (40, 3, 5, 7) channel 1
+        ```
+
+        **Arguments:**
+
+        - `X`, `times`: as for `predict`; averages by class need several cases.
+
+        **Returns:**
+
+        A `lrcssm.features.Explanation`: `contributions` to the prediction of each case, and `by_class` on average. The formulas
+        are in `lrcssm.features.explain`.
+        """
+        check_is_fitted(self, "trained_")
+        return explain(
+            self.model_, self._cases(X, times), classes=self.trained_.classes, channels=self.trained_.channels
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -63,7 +63,8 @@ class Saved:
         provenance = {name: value for name, value in trained.provenance.items() if name != "estimator"}
         try:
             parameters = {
-                name: _solver(value) if name == "solver" else value for name, value in about["parameters"].items()
+                name: _solver(value) if name == "solver" else _mapping(value)
+                for name, value in about["parameters"].items()
             }
             estimator: Any = cls(**parameters)
             estimator.trained_ = dataclasses.replace(trained, provenance=provenance, extra={})
@@ -106,7 +107,9 @@ class Saved:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON holds it."""
+    """A parameter as JSON holds it; a mapping from labels, which need not be text, as pairs."""
+    if isinstance(value, Mapping) and not all(isinstance(name, str) for name in value):
+        return {"pairs": [[_plain(name), _plain(one)] for name, one in value.items()]}
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -115,6 +118,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _mapping(plain: Any) -> Any:
+    return dict(plain["pairs"]) if isinstance(plain, dict) and set(plain) == {"pairs"} else plain
 
 
 def _solver(plain: Any) -> Any:

@@ -15,14 +15,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from .readout import Readout, compressed
+from .readout import PART, ROWS, Readout, compressed
 
 PENALTIES = 10.0 ** -np.arange(-1, 5, 0.5)
 """Values of λ, for rows of R with a mean square of 1."""
-RANK, _PART = 1024, 2048
+RANK = 1024
 _SHARE, _MOST = 0.2, 4096  # held out
 _ITERATIONS = 40
-_ROWS = 1024
 
 
 def fit_logistic(
@@ -50,10 +49,10 @@ def fit_logistic(
     """
     rows = features if callable(features) else features.__getitem__
     count, outputs = len(classes), len(ridge.intercept)
-    some = np.sort(rng.permutation(count)[:_PART])
+    some = np.sort(rng.permutation(count)[:PART])
     directions = _directions(compressed(rows(some), ridge.mean, ridge.scale))
     reduced = np.concatenate([
-        compressed(rows(part), ridge.mean, ridge.scale) @ directions for part in np.array_split(np.arange(count), -(-count // _ROWS))
+        compressed(rows(part), ridge.mean, ridge.scale) @ directions for part in np.array_split(np.arange(count), -(-count // ROWS))
     ])  # fmt: skip
     unit = np.sqrt(np.mean(np.sum(reduced.astype(np.float64) ** 2, 1)))
     reduced /= unit

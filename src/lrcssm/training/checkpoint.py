@@ -90,7 +90,7 @@ class Checkpoint:
             try:
                 header, arrays = read_arrays(path, kind="checkpoint")
                 self._compare(path, header["run"])
-                found = self._filled(path, empty, arrays, header["facts"])
+                found = self._filled(path, empty, arrays, self._reopened(header))
             except (FileError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
                 if isinstance(error, CheckpointError):
                     raise
@@ -122,6 +122,12 @@ class Checkpoint:
         _check(found, TrainingConfig(**self.run["training"]))
         return found
 
+    def _reopened(self, header: dict[str, Any]) -> dict[str, Any]:
+        """The facts of a checkpoint; a run that ended after all its steps is not over if there are more of them now."""
+        facts, made = header["facts"], header["run"]["training"]["steps"]
+        ended = bool(facts["history"]) and facts["history"][-1]["step"] == made
+        return facts | {"over": facts["over"] and not (ended and made < self.run["training"]["steps"])}
+
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
         if not isinstance(other, dict):
             raise FileError(f"{path} is damaged: it does not say what its run is.")
@@ -130,6 +136,8 @@ class Checkpoint:
             if isinstance(theirs, dict) and name in _KINDS:
                 # A run from before an option did as the option's default does.
                 theirs = {field.name: field.default for field in dataclasses.fields(_KINDS[name])} | theirs
+            if name == "training" and isinstance(theirs, dict):
+                theirs |= {"steps": more_steps(theirs["steps"], mine["steps"])}
             if theirs != mine:
                 raise CheckpointError(
                     f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
@@ -154,6 +162,11 @@ def _check(found: Any, config: TrainingConfig) -> None:
 
 
 _KINDS = {"model": ModelConfig, "training": TrainingConfig}
+
+
+def more_steps(before: Any, now: int) -> Any:
+    """Number of steps of a run that goes on: it may have more than before, and not fewer."""
+    return now if isinstance(before, int) and before < now else before
 
 
 def identity(

@@ -66,8 +66,10 @@ class Folder:
                 self.file(_LOCK).unlink(missing_ok=True)
 
     def begin(self, facts: dict[str, Any], *, resume: bool) -> None:
-        """Put a run in the place of the one that is there, unless it is that one that goes on."""
+        """Put a run in the place of the one that is there, unless it is that one that goes on, perhaps for more steps."""
         if resume and self.file("run.json").exists():
+            if self.read_json("run.json").get("training") != facts["training"]:
+                self.write_json("run.json", facts)
             return
         # The description goes last: as long as it is there, the folder is known to be that of a run.
         for one in self.path.iterdir():

@@ -100,7 +100,9 @@ def fit(
     - `tick`: called with the number of each step.
     - `checkpoint`: file for everything that is needed to go on after an interruption, written at each evaluation (but at most
         once a second) and at the end. The previous one is kept beside it, with `.previous` at its end.
-    - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
+    - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit. A run may
+        also go on with more `config.steps` than it was begun with; from there on its learning rate follows the schedule of
+        the new number of steps, and the result is another one than if it had been begun with them.
     - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
         same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
         checkpoint can be resumed on any other number of devices.

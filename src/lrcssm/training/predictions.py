@@ -130,19 +130,26 @@ def score_cases(outputs: Any, cases: Cases, *, classify: bool) -> dict[str, Any]
 
 
 def sentence(found: dict[str, Any], cases: int, where: str) -> str:
-    """Scores as a sentence."""
-    share, digits = found["of"] == "accuracy", ".1%" if found["of"] == "accuracy" else ".4g"
+    """Scores as a sentence, with those of a constant prediction and of MiniRocket where they are known."""
+    digits = ".1%" if found["of"] == "accuracy" else ".4g"
     steps = f"{found['steps']:,} steps of {cases} cases" if "steps" in found else f"{cases} cases"
     low, high = found["interval"]
     sure = f" (95 % interval{' over cases' if 'steps' in found else ''} {low:{digits}} to {high:{digits}})"
-    if share:
+    others = {f"always predicting {found['baseline']['prediction']}": found["baseline"]} if "baseline" in found else {}
+    if "baseline" in found and found["of"] == "mse":
+        others = {"always predicting the mean": found["baseline"]}
+    if "minirocket" in found:
+        others["MiniRocket"] = found["minirocket"]
+    if found["of"] == "accuracy":
+        more = "".join(f"; {name}: accuracy {one['accuracy']:.1%}" for name, one in others.items())
         return (
             f"{where}: accuracy {found['accuracy']:.1%}{sure} on {steps}; balanced accuracy {found['balanced_accuracy']:.1%}, F1 "
-            f"{found['f1']:.3f}, log-loss {found['log_loss']:.3f}"
+            f"{found['f1']:.3f}, log-loss {found['log_loss']:.3f}{more}"
         )
+    more = "".join(f"; {name}: mean squared error {one['mse']:.4g}" for name, one in others.items())
     return (
         f"{where}: mean squared error {found['mse']:.4g}{sure} on {steps}; mean absolute error {found['mae']:.4g}, R² "
-        f"{found['r2']:.3f}"
+        f"{found['r2']:.3f}{more}"
     )
 
 

@@ -13,6 +13,7 @@ from ..data.readers import TASKS
 from ..data.readers.columns import wrong_columns
 from ..errors import FileError, InvalidValue
 from ..files import checksum
+from .checkpoint import more_steps
 from .folder import Folder, RunError
 
 
@@ -107,8 +108,11 @@ def same_run(folder: Folder, facts: dict[str, Any]) -> None:
         pairs += [
             (f"{part} is {name}=", theirs.get(part, {}).get(name), value)
             for name, value in facts[part].items()
-            if (part != "data" or name == "fingerprint")
+            if (part != "data" or name == "fingerprint") and not (part == "training" and name == "steps")
         ]
+    if "steps" in facts["training"]:
+        old, new = theirs.get("training", {}).get("steps"), facts["training"]["steps"]
+        pairs.append(("training is steps=", more_steps(old, new), new))
     for name, old, new in pairs:
         if old != new:
             raise RunError(
