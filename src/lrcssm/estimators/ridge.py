@@ -3,6 +3,7 @@
 # pyright: reportIncompatibleVariableOverride=false
 # (`trained_` is a property here)
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ class RidgeEstimator(FeatureEstimator):
 
     _trained: Trained
     _parts: Parts
+    _loaded = False  # true if it comes from a file
     _waiting = False  # true if parts have been added since the last solution
 
     @property
@@ -48,16 +50,16 @@ class RidgeEstimator(FeatureEstimator):
         self.trained_ = Trained(
             LiquidModel.fit(cases, task, outputs, **drawing), classes, missing=self.missing, unit=cases.unit
         )
-        self._waiting = False
+        self._waiting = self._loaded = False
         vars(self).pop("_parts", None)
 
     def _add(self, X: Any, targets: np.ndarray, times: Any, task: str, outputs: int, classes: Any = None) -> None:
         """`partial_fit`: add cases; the first call draws the features."""
         first = not hasattr(self, "_parts")
-        if first and hasattr(self, "_trained"):
+        if first and self._loaded:
             raise InvalidValue(
-                f"partial_fit got a {type(self).__name__} that was fitted or loaded, which keeps no sums over its cases; call "
-                "partial_fit from the start."
+                f"partial_fit got a {type(self).__name__} from a file, which holds no sums over its cases; call fit, or "
+                "partial_fit on a new one."
             )
         drawing = self._drawing()
         self._check_lengths(X, targets)
@@ -68,6 +70,10 @@ class RidgeEstimator(FeatureEstimator):
             self._trained = Trained(LiquidModel(task, self._parts.map), classes, missing=self.missing, unit=cases.unit)
         self._parts.add(cases)
         self._waiting = True
+
+    def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        super()._remember(facts, arrays)
+        self._loaded = True
 
     def _check_lengths(self, X: Any, targets: np.ndarray) -> None:
         if hasattr(X, "__len__"):
@@ -130,9 +136,9 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         """Add cases to those of earlier calls; the solution is that of all of them together.
 
         The first call draws the features, calibrates them and fixes how they are standardised; give it some hundred cases. The
-        solution is computed when it is first needed. Memory is at most that of two Gram matrices, 2 · 4 · `n_features`² bytes
-        (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. A
-        saved file holds the solution, and cannot be continued.
+        solution is computed when it is first needed. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes
+        (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. After
+        `fit`, which keeps no sums, it starts anew; a saved file holds the solution alone, and cannot be continued.
 
         **Arguments:**
 
