@@ -417,7 +417,7 @@ def test_methods(tmp_path, capsys):
     np.testing.assert_array_equal(
         lrcssm.load(tmp_path / "model").predict(again._cases(list(X[:, :, None]), None, None)), model.predict(X)
     )
-    with pytest.raises(ValueError, match="after a fit by ridge regression, which cannot go on"):
+    with pytest.raises(ValueError, match="after a fit on liquid features, which cannot go on"):
         model.partial_fit(X, y)
     with pytest.raises(ValueError, match="method is 'newton'; give auto, ridge or gradient"):
         LrcSSMClassifier(method="newton").fit(X, y)
@@ -426,8 +426,8 @@ def test_methods(tmp_path, capsys):
     with pytest.raises(ValueError, match="The method ridge does not use sample_weight"):
         LrcSSMRegressor(method="ridge").fit(X, y, np.ones(40))
     for changes in ({"warm_start": True}, {"callbacks": print}, {"model_options": {"mixer": "mlp"}}):
-        assert method_of(LrcSSMClassifier(**changes), "classify") == "gradient"
-    assert method_of(LrcSSMClassifier(hidden_dim=64, missing="fill"), "classify") == "ridge"
+        assert method_of(LrcSSMClassifier(**changes), "classify", 40) == "gradient"
+    assert method_of(LrcSSMClassifier(hidden_dim=64, missing="fill"), "classify", 40) == "ridge"
 
 
 @pytest.mark.slow

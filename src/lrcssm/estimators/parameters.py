@@ -59,11 +59,12 @@ class _Horizon(_Data):
 class _Method(_Data):
     """Parameters of estimators that have two methods of training."""
 
-    method: Literal["auto", "ridge", "gradient"] = "auto"
-    """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
-    unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
+    """`"ridge"`, ridge regression on random liquid features, in seconds; `"logistic"`, logistic regression that starts from it;
+    or `"gradient"`, a model trained by gradient steps. `"auto"` takes ridge, to classify more than 500 cases logistic, and gradient
+    if a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
     views: Sequence[str] | None = None
-    """For ridge: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
+    """For ridge and logistic: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
     predict sample by sample."""
 
 
@@ -191,16 +192,16 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
 
 
 _FOR_BOTH = ("missing", "method", "random_state", "verbose")
-_FOR_RIDGE = ("views",)
+_FOR_LIQUID = ("views",)
 
 
-def method_of(parameters: Any, task: str, *more: str) -> str:
+def method_of(parameters: Any, task: str, cases: int, *more: str) -> str:
     """The method of training of an estimator.
 
     **Arguments:**
 
     - `parameters`: of the estimator.
-    - `task`: as for `ModelConfig`.
+    - `task`, `cases`: of the data.
     - `more`: what was given besides parameters and asks for gradient steps.
     """
     defaults = {option.name: option.default for option in options_of(ClassifierParameters).values()}
@@ -208,9 +209,9 @@ def method_of(parameters: Any, task: str, *more: str) -> str:
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)
     ]  # fmt: skip
-    asked = [one for one in given if one not in _FOR_RIDGE]
-    ridge = [one for one in given if one in _FOR_RIDGE]
-    return choose_method(parameters.method, task, [*asked, *more], ridge)[0]
+    asked = [one for one in given if one not in _FOR_LIQUID]
+    liquid = [one for one in given if one in _FOR_LIQUID]
+    return choose_method(parameters.method, task, cases, [*asked, *more], liquid)[0]
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from ..data import Cases
 from ..errors import InvalidValue
 from .calibration import softmax_factor
+from .logistic import fit_logistic
 from .map import FeatureMap
 from .readout import Readout, fit_readout
 from .step import LiquidStep
@@ -73,6 +74,7 @@ class LiquidModel(NamedTuple):
         max_time: float | None = None,
         seed: int = 0,
         batch: int = 16,
+        logistic: bool = False,
     ) -> "LiquidModel":
         """Draw the features and fit their read-out.
 
@@ -92,6 +94,7 @@ class LiquidModel(NamedTuple):
         - `cases`: with targets: numbers of classes, or numbers.
         - `task`, `outputs`: `"classify"` and the number of classes, or `"regress"` and how many numbers each case has.
         - `n_features`, `views`, `max_time`, `seed`, `batch`: as for `FeatureMap.of`.
+        - `logistic`: improve the read-out of a classifier by logistic regression, if held-out cases say so.
 
         **Returns:**
 
@@ -112,7 +115,10 @@ class LiquidModel(NamedTuple):
         targets = np.where(given[:, None] == np.arange(outputs), 1.0, -1.0)
         counted = counted_cases(given, np.bincount(given, minlength=outputs))
         readout, held_out = fit_readout(features, targets, counted=counted, rng=rng)
-        return cls(task, drawn, readout, softmax_factor(held_out.predictions, given[held_out.cases]))
+        factor = softmax_factor(held_out.predictions, given[held_out.cases])
+        if logistic:
+            readout, factor = fit_logistic(features, given, readout, factor, rng=rng)
+        return cls(task, drawn, readout, factor)
 
     @property
     def config(self) -> LiquidConfig:
