@@ -157,9 +157,9 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         """Add cases to those of earlier calls; the solution is that of all of them together.
 
         The first call draws the features, calibrates them and fixes how they are standardised; give it some hundred cases. The
-        solution is computed when it is first needed. Memory is at most that of two Gram matrices, 2 · 4 · `n_features`² bytes
-        (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. A
-        saved file holds the solution, and cannot be continued.
+        solution is computed when it is first needed. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes
+        (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. After
+        `fit`, which keeps no sums, it starts anew; a saved file holds the solution alone, and cannot be continued.
 
         **Arguments:**
 
