@@ -230,7 +230,7 @@ def test_a_run_goes_on_with_more_steps(tmp_path):
     assert bits(run(path, config=steady(12))) == bits(more)
     with pytest.raises(CheckpointError, match="steps=12, not 6"):
         run(path, config=steady(6))
-    with pytest.raises(CheckpointError, match="learning_rate=0.01, not 1.0"):
+    with pytest.raises(CheckpointError, match=r"learning_rate=0\.01, not 1\.0"):
         run(path, config=dataclasses.replace(steady(20), learning_rate=1.0))
 
 
