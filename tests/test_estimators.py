@@ -82,8 +82,11 @@ def test_scikit_learn_checks(kind):
     assert set(passed(kind(**CHECKED))) <= OPTIONAL
 
 
+AEON = [f"AeonLrc{method}{kind}" for method in ("SSM", "Ridge") for kind in ("Classifier", "Regressor")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["AeonLrcSSMClassifier", "AeonLrcSSMRegressor"])
+@pytest.mark.parametrize("name", AEON)
 def test_aeon_checks(name):
     pytest.importorskip("aeon")
     from aeon.testing.estimator_checking import check_estimator
@@ -414,7 +417,7 @@ def test_methods(tmp_path, capsys):
     np.testing.assert_array_equal(
         lrcssm.load(tmp_path / "model").predict(again._cases(list(X[:, :, None]), None, None)), model.predict(X)
     )
-    with pytest.raises(ValueError, match="after a fit by ridge regression, which cannot go on"):
+    with pytest.raises(ValueError, match="after a fit on liquid features, which cannot go on"):
         model.partial_fit(X, y)
     with pytest.raises(ValueError, match="method is 'newton'; give auto, ridge or gradient"):
         LrcSSMClassifier(method="newton").fit(X, y)
@@ -423,8 +426,8 @@ def test_methods(tmp_path, capsys):
     with pytest.raises(ValueError, match="The method ridge does not use sample_weight"):
         LrcSSMRegressor(method="ridge").fit(X, y, np.ones(40))
     for changes in ({"warm_start": True}, {"callbacks": print}, {"model_options": {"mixer": "mlp"}}):
-        assert method_of(LrcSSMClassifier(**changes), "classify") == "gradient"
-    assert method_of(LrcSSMClassifier(hidden_dim=64, missing="fill"), "classify") == "ridge"
+        assert method_of(LrcSSMClassifier(**changes), "classify", 40) == "gradient"
+    assert method_of(LrcSSMClassifier(hidden_dim=64, missing="fill"), "classify", 40) == "ridge"
 
 
 @pytest.mark.slow

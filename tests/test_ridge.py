@@ -56,8 +56,8 @@ def test_leave_one_out_equals_refits(width):
 @pytest.mark.parametrize("many", [False, "array", "function"])
 def test_readout_equals_the_normal_equations(width, many, monkeypatch):
     monkeypatch.setattr(readout, "EXACT", 10 if many else 100)
-    monkeypatch.setattr(readout, "_PART", 20)
-    monkeypatch.setattr(readout, "_ROWS", 7)
+    monkeypatch.setattr(readout, "PART", 20)
+    monkeypatch.setattr(readout, "ROWS", 7)
     rng = np.random.default_rng(0)
     features = rng.standard_normal((30, width)).astype(np.float32) * 3 + 1
     features[:, 0] = 2.0

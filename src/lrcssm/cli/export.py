@@ -6,6 +6,7 @@ import pathlib
 from typing import Annotated, Literal
 
 from ..deploy.export import ExportError
+from ..features import LiquidModel
 from .evaluate import open_model
 from .options import Model
 from .parser import Arg
@@ -46,6 +47,8 @@ class Export:
             raise ExportError(
                 "The model was trained with the times of its steps; give --timed, so that they are an input of the program."
             )
+        if self.what == "sequence" and isinstance(trained.model, LiquidModel):
+            raise ExportError("--what sequence: a ridge model is exported as a step; pass --what step.")
         if form == "stablehlo":
             from ..deploy.export import to_stablehlo
 

@@ -10,6 +10,7 @@ from typing import Annotated
 from ..compilation import remember_compilations
 from ..deploy.lines import predict_lines
 from ..engine.solvers import SOLVERS
+from ..features import STREAMED, LiquidModel
 from ..files import write_text
 from ..memory import keep_memory
 from ..training.folder import RunError
@@ -71,7 +72,11 @@ class Predict:
         if self.new.missing is not None:
             trained = dataclasses.replace(trained, missing=self.new.missing)
         if (reason := trained.model.whole()) is not None:
-            hint = "; train one with --bidirectional no" if trained.model.config.bidirectional else ""
+            hint = ""
+            if isinstance(trained.model, LiquidModel):
+                hint = f"; train one with --views {' '.join(STREAMED)}"
+            elif trained.model.config.bidirectional:
+                hint = "; train one with --bidirectional no"
             raise RunError(f"{self.model} holds a model that {reason}, so it cannot predict sample by sample{hint}.")
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # what is no text is then a bad line, not the end

@@ -38,7 +38,10 @@ from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
 
-_NAMES = {"ridge": "ridge on random liquid features", "gradient": "gradient steps"}
+_NAMES = {
+    "ridge": "ridge on random liquid features", "logistic": "logistic regression on random liquid features",
+    "gradient": "gradient steps",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +52,13 @@ class Train:
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, Arg("DIR")] = None
     """Folder of the run; runs/NAME if not given."""
-    method: Literal["auto", "ridge", "gradient"] = "auto"
-    """Ridge regression on random liquid features, in seconds; or gradient steps. auto takes ridge, unless an option of model,
-    training or devices or a preset asks for gradient steps."""
+    method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
+    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto
+    takes ridge, to classify more than 500 cases logistic, and gradient if an option of model, training or devices or a preset asks
+    for it."""
+    views: Annotated[tuple[str, ...], Arg("VIEW")] = ()
+    """For ridge and logistic: what they see of a series: levels, differences, case-levels, case-differences; by default all that tell something
+    new. A model of levels and differences can predict sample by sample."""
     preset: Annotated[str, Arg("PRESET")] = "default"
     """Settings to start from: default, which do well on most data; or those of an extension: released, the code released with
     the paper, and paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
@@ -106,7 +113,11 @@ def run(options: Train) -> None:
     cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
     known = Facts.of_dataset(data, cases)
-    method, reason = choose_method(options.method, known.task, _asked(options))
+    # Without gradient steps no validation cases are needed, so these are for training too.
+    whole = cases.take(np.sort(np.concatenate([split.train, split.validation])))
+    method, reason = choose_method(
+        options.method, known.task, len(whole), _asked(options), ["--views"] if options.views else []
+    )
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
@@ -148,10 +159,12 @@ def run(options: Train) -> None:
             if first and (text := doubt(fitted, train, validation, training)) is not None:
                 _say(f"Warning: {text}")
         else:
-            # Leave-one-out needs no validation cases, so all of them are for training.
-            learned = cases.take(np.sort(np.concatenate([split.train, split.validation])))
+            learned = whole
             start = time.perf_counter()
-            liquid = LiquidModel.fit(learned, known.task, known.outputs, seed=options.seed)
+            liquid = LiquidModel.fit(
+                whole, known.task, known.outputs, views=options.views or None, seed=options.seed,
+                logistic=method == "logistic",
+            )  # fmt: skip
             fitted = Fitted(liquid, float("nan"), 0, (), time.perf_counter() - start)
             facts |= {"model": json.loads(liquid.config.to_json()), "parameters": liquid.parameter_count()}
         if first:

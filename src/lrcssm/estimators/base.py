@@ -132,8 +132,9 @@ class SeriesLearner(Learner, SeriesParameters):
             cases = self._known(X, y, sample_weight, times, reset=True)
             self.seed_ = seed_of(self.random_state)
             more = () if sample_weight is None else ("sample_weight",)
-            if method_of(self, self._task()[0], *more) == "ridge":
-                self._ridge(cases)
+            method = method_of(self, self._task()[0], len(cases), *more)
+            if method != "gradient":
+                self._liquid(cases, method)
                 return
             config, training = self._configured(self._data_facts(cases), self.seed_)
             rng, labels = np.random.default_rng(self.seed_), self._labels_of(cases)
@@ -142,16 +143,18 @@ class SeriesLearner(Learner, SeriesParameters):
             self._learn(config, training, train, validation, unit=cases.unit, **self._described())
             vars(self).pop("_progress", None)
 
-    def _ridge(self, cases: Cases) -> None:
-        """Fit ridge regression on random liquid features; no case is held out."""
+    def _liquid(self, cases: Cases, method: str) -> None:
+        """Fit a read-out of random liquid features; no case is held out for good."""
         start = time.perf_counter()
-        model = LiquidModel.fit(cases, *self._task(), seed=self.seed_)
+        model = LiquidModel.fit(cases, *self._task(), views=self.views, seed=self.seed_, logistic=method == "logistic")
         self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
         self.history_, self.n_iter_ = (), 0
         vars(self).pop("_progress", None)
         if self.verbose:
             seconds = time.perf_counter() - start
-            print(f'ridge on {model.config.n_features} features  {seconds:.1f} s  (method="gradient" trains instead)')
+            print(
+                f'{method} on {model.config.n_features} features  {seconds:.1f} s  (method="gradient" trains instead)'
+            )
 
     def _pass(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
         """`partial_fit`: each case once, from where the last call ended, at a constant learning rate after the warm-up."""
@@ -159,12 +162,12 @@ class SeriesLearner(Learner, SeriesParameters):
             first = not hasattr(self, "trained_")
             if not first and isinstance(self.model_, LiquidModel):
                 raise InvalidValue(
-                    f"partial_fit got {type(self).__name__} after a fit by ridge regression, which cannot go on; fit it with "
+                    f"partial_fit got {type(self).__name__} after a fit on liquid features, which cannot go on; fit it with "
                     'method="gradient", or call partial_fit from the start.'
                 )
             cases = self._known(X, y, sample_weight, times, reset=first)
             if first:
-                method_of(self, self._task()[0], "partial_fit")
+                method_of(self, self._task()[0], len(cases), "partial_fit")
                 self.seed_ = seed_of(self.random_state)
                 config, _ = self._configured(self._data_facts(cases), self.seed_)
                 model = first_model(config, cases, self.seed_)

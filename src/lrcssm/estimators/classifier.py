@@ -75,23 +75,6 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
                 self._classes_given = False
         return self
 
-    def _expect(self, classes: Any) -> None:
-        """Keep all classes in the first call of `partial_fit`, and compare them in later ones."""
-        if not hasattr(self, "trained_"):
-            if classes is None:
-                raise InvalidValue("The first call of partial_fit got no classes; give all labels that there will be.")
-            self.classes_ = np.unique(classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise InvalidValue("partial_fit got other classes than in its first call; give the same, or none.")
-
-    def _numbers(self, labels: np.ndarray) -> np.ndarray:
-        """Positions of the labels in `classes_`."""
-        if unknown := set(labels.tolist()) - set(self.classes_.tolist()):
-            raise InvalidValue(
-                f"y holds {next(iter(unknown))!r}, which is none of the classes {self.classes_.tolist()}."
-            )
-        return np.searchsorted(self.classes_, labels).astype(np.int32)
-
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
         labels = self._labels(y)
         if reset and not self._classes_given:
@@ -102,7 +85,7 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
                     "warm_start=False to start anew."
                 )
             self.classes_ = found
-        return self._numbers(labels)
+        return self._positions(labels)
 
     def _weights(self, targets: np.ndarray, sample_weight: Any) -> Any:
         given = self.class_weights

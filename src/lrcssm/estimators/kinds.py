@@ -48,6 +48,23 @@ class Classifying(_Kind, ClassifierMixin):
             )
         return found
 
+    def _expect(self, classes: Any) -> None:
+        """Keep all classes in the first call of `partial_fit`, and compare them in later ones."""
+        if not hasattr(self, "classes_"):
+            if classes is None:
+                raise InvalidValue("The first call of partial_fit got no classes; give all labels that there will be.")
+            self.classes_ = np.unique(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise InvalidValue("partial_fit got other classes than in its first call; give the same, or none.")
+
+    def _positions(self, labels: np.ndarray) -> np.ndarray:
+        """Positions of the labels in `classes_`."""
+        if unknown := set(labels.tolist()) - set(self.classes_.tolist()):
+            raise InvalidValue(
+                f"y holds {next(iter(unknown))!r}, which is none of the classes {self.classes_.tolist()}."
+            )
+        return np.searchsorted(self.classes_, labels).astype(np.int32)
+
     def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
         """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`."""
         logits = self._outputs(X, times)
@@ -82,6 +99,14 @@ class Regressing(_Kind, RegressorMixin):
         """The numbers of each case, checked, and how many there are."""
         numbers = self._given_targets(y, np.float64)
         return numbers, 1 if numbers.ndim == 1 else numbers.shape[1]
+
+    def _expect(self, outputs: int) -> None:
+        """Compare the numbers of each case with those of the first call of `partial_fit`."""
+        if outputs != self.n_outputs_:
+            raise InvalidValue(
+                f"partial_fit got {outputs} numbers for each case, but {type(self).__name__} was fitted to {self.n_outputs_}; "
+                "give as many."
+            )
 
     def predict(self, X: Any, times: Any = None) -> np.ndarray:
         """Numbers in the shape that `y` had: `(n_cases,)` or `(n_cases, n_outputs)`."""

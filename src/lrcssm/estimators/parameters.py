@@ -59,9 +59,13 @@ class _Horizon(_Data):
 class _Method(_Data):
     """Parameters of estimators that have two methods of training."""
 
-    method: Literal["auto", "ridge", "gradient"] = "auto"
-    """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
-    unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
+    """`"ridge"`, ridge regression on random liquid features, in seconds; `"logistic"`, logistic regression that starts from it;
+    or `"gradient"`, a model trained by gradient steps. `"auto"` takes ridge, to classify more than 500 cases logistic, and gradient
+    if a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    views: Sequence[str] | None = None
+    """For ridge and logistic: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
+    predict sample by sample."""
 
 
 @typing.no_type_check
@@ -190,23 +194,26 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
 
 
 _FOR_BOTH = ("missing", "method", "random_state", "verbose")
+_FOR_LIQUID = ("views",)
 
 
-def method_of(parameters: Any, task: str, *more: str) -> str:
+def method_of(parameters: Any, task: str, cases: int, *more: str) -> str:
     """The method of training of an estimator.
 
     **Arguments:**
 
     - `parameters`: of the estimator.
-    - `task`: as for `ModelConfig`.
+    - `task`, `cases`: of the data.
     - `more`: what was given besides parameters and asks for gradient steps.
     """
     defaults = {option.name: option.default for option in options_of(ClassifierParameters).values()}
-    asked = [
+    given = [
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)
     ]  # fmt: skip
-    return choose_method(parameters.method, task, [*asked, *more])[0]
+    asked = [one for one in given if one not in _FOR_LIQUID]
+    liquid = [one for one in given if one in _FOR_LIQUID]
+    return choose_method(parameters.method, task, cases, [*asked, *more], liquid)[0]
 
 
 def _same(value: Any, default: Any) -> bool:

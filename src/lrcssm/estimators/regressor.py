@@ -5,7 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import InvalidValue
 from .base import SeriesLearner
 from .kinds import Regressing
 from .parameters import documented
@@ -59,11 +58,8 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
 
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
         numbers, outputs = self._numbers(y)
-        if not reset and outputs != self.n_outputs_:
-            raise InvalidValue(
-                f"partial_fit got {outputs} numbers for each case, but {type(self).__name__} was fitted to {self.n_outputs_}; "
-                "give as many."
-            )
+        if not reset:
+            self._expect(outputs)
         self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
         return numbers.astype(np.dtype(jnp.result_type(float)))
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import engine
 from ..errors import FileError, InvalidType
+from ..models import Stream
 from ..training import Evaluation, Trained
 
 _SOLVERS = {name: getattr(engine, name) for name in ("Auto", "DEER", "ELK", "Jacobi", "Sequential")}
@@ -17,7 +18,7 @@ _KEPT = ("n_iter_", "n_features_in_", "n_channels_", "table_", "seed_")
 
 
 class Saved:
-    """`save` and `load` of an estimator with a `trained_`."""
+    """`save`, `load` and `stream` of an estimator with a `trained_`."""
 
     trained_: Trained
 
@@ -71,6 +72,17 @@ class Saved:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FileError(f"{path} does not describe a {cls.__name__}: {error}") from error
         return estimator
+
+    def stream(self, count: int | None = None) -> Stream:
+        """Make a stream of the fitted model, which predicts after each sample: see `lrcssm.models.Stream`. Models that need the
+        whole series raise `InvalidValue`.
+
+        **Arguments:**
+
+        - `count`: number of streams at once, each at its own position; one if not given.
+        """
+        check_is_fitted(self, "trained_")
+        return self.trained_.stream(count)
 
     def _facts(self) -> dict[str, Any]:
         """Fitted attributes besides the trained model, as JSON holds them."""

@@ -1,5 +1,6 @@
 """Random liquid features as a transformer of scikit-learn, and the base of the estimators that read them out."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal, no_type_check
 
@@ -16,31 +17,26 @@ from .arrays import as_series, as_times, check_missing, seed_of
 from .saving import Saved
 
 
-class FeatureEstimator(Saved, BaseEstimator):
+@no_type_check  # parameters are checked in `fit`, not even their types before
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class FeatureParameters:
+    """Parameters of random liquid features: see `LrcFeatures`."""
+
+    missing: Literal["error", "mask", "fill"] = "error"
+    n_features: int = N_FEATURES
+    views: Sequence[str] | None = None
+    max_time: float | None = None
+    batch: int = 16
+    random_state: int | np.random.RandomState | None = None
+
+
+class FeatureEstimator(Saved, BaseEstimator, FeatureParameters):
     """An estimator around a `LiquidModel`; parameters as for `LrcFeatures`."""
 
     trained_: Trained
     table_: bool
     n_features_in_: int
     n_channels_: int
-
-    @no_type_check  # parameters are checked in `fit`, not even their types before
-    def __init__(
-        self,
-        *,
-        missing: Literal["error", "mask", "fill"] = "error",
-        n_features: int = N_FEATURES,
-        views: Sequence[str] | None = None,
-        max_time: float | None = None,
-        batch: int = 16,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.missing = missing
-        self.n_features = n_features
-        self.views = views
-        self.max_time = max_time
-        self.batch = batch
-        self.random_state = random_state
 
     @property
     def map_(self) -> FeatureMap:

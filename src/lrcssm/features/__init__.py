@@ -3,5 +3,6 @@
 from .explain import Explanation as Explanation, explain as explain
 from .map import FeatureMap as FeatureMap
 from .model import LiquidConfig as LiquidConfig, LiquidModel as LiquidModel
+from .parts import Parts as Parts
 from .statistics import STATISTICS as STATISTICS
-from .views import VIEWS as VIEWS
+from .views import STREAMED as STREAMED, VIEWS as VIEWS

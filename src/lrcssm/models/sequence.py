@@ -214,6 +214,24 @@ class SequenceModel(eqx.Module):
         outputs, state = step(self, sample, state, dt)
         return self._scaled(outputs), state
 
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of samples and outputs."""
+        return np.dtype(self.target_mean.dtype)
+
+    def first_state(self) -> StepState:
+        """Return the state before the first sample, for `step`."""
+        return start(self)
+
+    def skip(self, state: StepState) -> StepState:
+        """Return the state after a step without a sample, whose time is added to that of the next one: the same."""
+        if self.config.patch > 1 or self.config.differences:
+            raise InvalidValue(
+                "A model with patches or differences cannot skip a sample; train one with patch=1 and differences=False, or "
+                'with missing="fill".'
+            )
+        return state
+
     def stream(self, count: int | None = None) -> "Stream":
         """Make a stream, or `count` of them at once, each at its own position: see `lrcssm.models.Stream`."""
         from .stream import Stream

@@ -113,7 +113,7 @@ def _head(facts: dict[str, Any], fitted: Fitted, judged: Judged) -> str:
     ]  # fmt: skip
     data, sizes = facts["data"], facts["data"]["cases"]
     parts = f"{sizes['train']} cases for training, {sizes['validation']} for validation"
-    if facts["method"] == "ridge":  # which needs none for validation
+    if facts["method"] != "gradient":  # which needs none for validation
         parts = f"{sizes['train'] + sizes['validation']} cases for training"
     about = (
         f"{parts}, {sizes['test']} for test; "
@@ -123,7 +123,9 @@ def _head(facts: dict[str, Any], fitted: Fitted, judged: Judged) -> str:
 
 
 def _method(facts: dict[str, Any]) -> str:
-    return "ridge on liquid features" if facts["method"] == "ridge" else f"{facts['model']['cell']} model"
+    if facts["method"] == "gradient":
+        return f"{facts['model']['cell']} model"
+    return f"{facts['method']} on liquid features"
 
 
 def _json(value: Any) -> str:

@@ -69,7 +69,7 @@ class TensorBoard(Callback):
     model = lrcssm.LrcSSMClassifier(steps=200, callbacks=TensorBoard("logs/first"))
     ```
 
-    Then `tensorboard --logdir logs` shows them.
+    TensorBoard, started on the folder `logs`, shows the curves of all runs in it.
 
     **Arguments:**
 

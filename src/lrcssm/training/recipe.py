@@ -50,40 +50,58 @@ class Facts(NamedTuple):
         return cls.of(cases, data.task, 1 if target.ndim == 1 else target.shape[1])
 
 
-METHODS = ("auto", "ridge", "gradient")
+METHODS = ("auto", "ridge", "logistic", "gradient")
+MANY = 500
+"""Cases above which `"auto"` classifies by logistic regression, which starts from the ridge solution."""
 
 
-def choose_method(method: str, task: str, asked: Sequence[str] = ()) -> tuple[str, str]:
-    """Choose between ridge regression on random liquid features and gradient steps.
+def choose_method(
+    method: str, task: str, cases: int, asked: Sequence[str] = (), liquid: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Choose between regression on random liquid features and a model that is trained by gradient steps.
 
     ```python
     from lrcssm.training.recipe import choose_method
 
-    print(choose_method("auto", "classify", asked=["hidden_dim"]))  # ('gradient', 'because hidden_dim was given')
+    print(choose_method("auto", "classify", 1000))  # ('logistic', 'because there are more than 500 cases')
     ```
 
     **Arguments:**
 
-    - `method`: one of `METHODS`, where `"auto"` takes ridge unless something asks for gradient steps.
+    - `method`: one of `METHODS`, where `"auto"` takes liquid features unless something asks for gradient steps.
     - `task`: as for `ModelConfig`.
+    - `cases`: number of cases to learn from.
     - `asked`: names of what was given that only gradient steps know.
+    - `liquid`: names of what was given that only liquid features know.
 
     **Returns:**
 
-    `"ridge"` or `"gradient"`, and the reason, to follow a comma.
+    `"ridge"`, `"logistic"` or `"gradient"`, and the reason, to follow a comma.
     """
     if method not in METHODS:
         raise InvalidValue(f"method is {method!r}; give {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
     whole = task in ("classify", "regress")
-    if method == "ridge" and not whole:
-        raise InvalidValue(f"The method ridge predicts one target for a series, not {task}; take the method gradient.")
-    if method == "ridge" and asked:
-        raise InvalidValue(f"The method ridge does not use {asked[0]}; leave it out, or take the method gradient.")
-    if method != "auto":
+    if method in ("ridge", "logistic"):
+        if not whole or (method == "logistic" and task != "classify"):
+            kinds = "one target for a series" if method == "ridge" else "one class for a series"
+            raise InvalidValue(f"The method {method} predicts {kinds}, not {task}; take the method gradient.")
+        if asked:
+            raise InvalidValue(
+                f"The method {method} does not use {asked[0]}; leave it out, or take the method gradient."
+            )
+        return method, "as given"
+    if liquid and (asked or method == "gradient" or not whole):
+        why = f"which {asked[0]} asks for" if method == "auto" and asked else f"for {task}"
+        raise InvalidValue(f"The method gradient, {why}, does not use {liquid[0]}; leave it out.")
+    if method == "gradient":
         return method, "as given"
     if asked:
         return "gradient", f"because {asked[0]} was given"
-    return ("ridge", "the default") if whole else ("gradient", f"because the task is {task}")
+    if not whole:
+        return "gradient", f"because the task is {task}"
+    if task == "classify" and cases > MANY:
+        return "logistic", f"because there are more than {MANY} cases"
+    return "ridge", f"because there are at most {MANY} cases" if task == "classify" else "the default"
 
 
 class Preset(NamedTuple):

@@ -17,7 +17,7 @@ from ..engine import Auto, Solver
 from ..errors import FileError, InvalidType, InvalidValue
 from ..features import LiquidModel
 from ..files import named_leaves, read_arrays, write_arrays
-from ..models import ModelConfig, SequenceModel, check_size
+from ..models import ModelConfig, SequenceModel, Stream, check_size
 from .metrics import finite_outputs, log_softmax, predict
 
 
@@ -96,6 +96,15 @@ class Trained:
         if isinstance(found, list):
             return [self.classes[one.argmax(-1)] for one in found]
         return self.classes[found.argmax(-1)]
+
+    def stream(self, count: int | None = None) -> Stream:
+        """Make a stream, which predicts after each sample: see `lrcssm.models.Stream`.
+
+        **Arguments:**
+
+        - `count`: number of streams at once, each at its own position; one if not given.
+        """
+        return Stream(self.model.stepper() if isinstance(self.model, LiquidModel) else self.model, count)
 
     def cases(self, data: Dataset, missing: str | None = None) -> Cases:
         """Cases of a data set as the model takes them: channels and classes in the order of training, time in its unit.
