@@ -127,7 +127,7 @@ def test_nothing_to_go_on_from(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"config": Config(steps=13, batch=8, check_every=3)}, "training is steps=12, not 13"),
+        ({"config": Config(steps=11, batch=8, check_every=3, learning_rate=1e-2)}, "training is steps=12, not 11"),
         ({"model": "other"}, "model is hidden_dim=8, not 4"),
         ({"data": "other"}, "training data"),
     ],
