@@ -1,40 +1,18 @@
 """Forecasters: from series and covariates to windows, forecasts, intervals and scores."""
 
 import abc
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Cases
 from ..errors import InvalidValue
-from ..features.season import guess_season
-from .arrays import FLOATS, as_list, as_times, check_array, check_missing, refuse_nan, validate_data
-from .windows import Windows, as_cases, believable, naive_error, positions, seasonal_naive, usable
-
-_FACTS = ("window_", "horizon_", "season_", "season_guessed_", "flat_", "single_", "unit_", "n_past_", "n_future_")
+from .forecast_inputs import ForecastInputs, is_flat, several
+from .windows import Windows, positions, seasonal_naive, usable
 
 
-class Forecasts:
+class Forecasts(ForecastInputs):
     """Everything about a forecaster that does not depend on its model."""
-
-    missing: str
-    season: int | None
-    window_: int
-    horizon_: int
-    season_: int
-    season_guessed_: bool
-    tails_: list[np.ndarray]
-    stamps_: list[np.ndarray] | None
-    unit_: float | None
-    naive_error_: np.ndarray
-    flat_: bool
-    single_: bool
-    n_features_in_: int
-    n_channels_: int
-    n_past_: int
-    n_future_: int
 
     @abc.abstractmethod
     def _ahead(self, windows: Windows) -> np.ndarray:
@@ -189,8 +167,8 @@ class Forecasts:
                 raise InvalidValue("predict got past_covariates without X; give both, or call update with both.")
             beyond = self._columns(future, "future_covariates", self.n_future_, [ahead] * len(series), at_least=True)
         else:
-            single, flat = not several(X), _flat(X)
-            lengths = [len(one) for one in (X if several(X) else [X])] if X is not None else []
+            single, flat = not several(X), is_flat(X)
+            lengths = [len(one) for one in (X if several(X) else [X])] if self.n_future_ else []
             wanted = [length + ahead for length in lengths]
             whole = self._columns(future, "future_covariates", self.n_future_, wanted, at_least=True)
             here = None if whole is None else [one[:n] for one, n in zip(whole, lengths, strict=True)]
@@ -237,93 +215,37 @@ class Forecasts:
                 f"predict got {horizon} steps and future_covariates of {min(len(one) for one in known)}; the model forecasts "
                 f"{self.horizon_} steps at once, so give a multiple of that."
             )
-        found, (pieces, stamps) = [], (windows.pieces, windows.stamps)
+        found = []
         while True:
-            found.append(self._ahead(Windows(pieces, self._after(known, len(found) * self.horizon_, len(pieces)), stamps)))
+            found.append(self._ahead(windows))
             if len(found) * self.horizon_ >= horizon:
                 return np.concatenate(found, 1)[:, :horizon]
-            more = self._after(known, (len(found) - 1) * self.horizon_, len(pieces))
-            more[..., : self.n_channels_] = found[-1]
-            pieces = np.concatenate([pieces, more], 1)[:, -self.window_ :]
-            if stamps is not None and self.unit_ is not None:
-                later = stamps[:, -1:] + self.unit_ * np.arange(1, self.horizon_ + 1)
-                stamps = np.concatenate([stamps, later], 1)[:, -self.window_ :]
+            windows = self._slid(windows, found[-1], known, len(found))
 
-    def _choose_season(self, series: Sequence[np.ndarray]) -> None:
-        """Set `season_`, guessed from the channels to forecast if it is not given."""
-        self.season_guessed_ = self.season is None
-        if self.season is not None and (not isinstance(self.season, int | np.integer) or self.season < 1):
-            raise InvalidValue(
-                f"{type(self).__name__} got season={self.season!r}; give a whole number of at least 1, or None to guess it."
-            )
-        own = [one[:, : self.n_channels_] for one in series]
-        self.season_ = guess_season(own) if self.season is None else int(self.season)
+    def _slid(
+        self, windows: Windows, forecast: np.ndarray, known: list[np.ndarray] | None, number: int
+    ) -> Windows:  # fmt: skip
+        """Windows that end with a forecast, after `number` of them in all."""
+        more = windows.after.copy()
+        more[..., : self.n_channels_] = forecast
+        pieces, stamps = np.concatenate([windows.pieces, more], 1)[:, -self.window_ :], windows.stamps
+        if stamps is not None and self.unit_ is not None:
+            later = stamps[:, -1:] + self.unit_ * np.arange(1, self.horizon_ + 1)
+            stamps = np.concatenate([stamps, later], 1)[:, -self.window_ :]
+        return Windows(pieces, self._after(known, number * self.horizon_, len(pieces)), stamps)
 
-    def _windows(self, series: list[np.ndarray], stamps: list[np.ndarray] | None, begins: list[np.ndarray]) -> Windows:
-        """Windows that can be used."""
-        windows = Windows.of(series, stamps, begins, self.window_, self.horizon_)
-        ahead = windows.after[..., windows.after.shape[2] - self.n_future_ :]
-        return windows.take(usable(windows.pieces, self.missing) & ~np.isnan(ahead).any((1, 2)))
+    def _errors(self, error: np.ndarray, prefix: str) -> dict[str, float]:
+        known = ~np.isnan(error)
+        relative = (error / self.naive_error_)[known]
+        error = error[known]
+        return {
+            f"{prefix}mse": float(np.mean(error**2)),
+            f"{prefix}mae": float(np.mean(np.abs(error))),
+            f"{prefix}mase": float(np.mean(np.abs(relative))),
+        }
 
-    def _cases(self, windows: Windows) -> Cases:
-        """Windows as cases in double precision, without missing values."""
-        return as_cases(
-            windows.pieces, None, "none", np.dtype(np.float64), stamps=windows.stamps, unit=self.unit_,
-            missing=self.missing,
-        )  # fmt: skip
 
-    def _future(self, windows: Windows) -> np.ndarray | None:
-        """Covariates that are known at the steps to be forecast."""
-        return windows.after[..., -self.n_future_ :] if self.n_future_ else None
-
-    def _given(
-        self, X: Any, times: Any, past: Any, future: Any, *, reset: bool
-    ) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
-        """One array `(time, channels and covariates)` for each series, and its times."""
-        series = self._series(X, reset=reset)
-        lengths = [len(one) for one in series]
-        past_columns = self._columns(past, "past_covariates", None if reset else self.n_past_, lengths)
-        future_columns = self._columns(future, "future_covariates", None if reset else self.n_future_, lengths)
-        if reset:
-            self.n_past_, self.n_future_ = (
-                0 if part is None else part[0].shape[1] for part in (past_columns, future_columns)
-            )
-        parts = [part for part in (series, past_columns, future_columns) if part is not None]
-        stamps = self._stamps(times, series, reset=reset)
-        return [np.concatenate(own, 1) for own in zip(*parts, strict=True)], stamps
-
-    def _columns(
-        self, given: Any, name: str, count: int | None, lengths: Sequence[int], *, at_least: bool = False
-    ) -> list[np.ndarray] | None:
-        """Covariates `(time, covariates)` of each series, checked."""
-        if given is None or count == 0:
-            if (given is None) != (not count):
-                said = "got no" if given is None else "got"
-                had = f"had {count}" if count else "had none"
-                raise InvalidValue(f"{type(self).__name__} {said} {name}, but fit {had}; give the same kind to both.")
-            return None
-        parts = [np.asarray(one, np.float64) for one in (as_list(given) if several(given) else [given])]
-        parts = [one[:, None] if one.ndim == 1 else one for one in parts]
-        if len(parts) != len(lengths):
-            raise InvalidValue(f"{name} are of {len(parts)} series, but there are {len(lengths)}; give one array for each.")
-        for one, length in zip(parts, lengths, strict=True):
-            if one.ndim != 2 or len(one) < length or (len(one) > length and not at_least):
-                wanted = f"({'at least ' if at_least else ''}{length}, covariates)"
-                raise InvalidValue(f"{name} have shape {one.shape}; expected {wanted}.")
-            if one.shape[1] != (parts[0].shape[1] if count is None else count):
-                raise InvalidValue(f"{name} have {one.shape[1]} columns; expected {count or parts[0].shape[1]}.")
-            if np.isinf(one).any():
-                raise InvalidValue(f"{name} hold infinity; every value must be a finite number.")
-        if not check_missing(self):
-            refuse_nan(parts)
-        return parts
-
-    def _stamps(self, times: Any, series: list[np.ndarray], *, reset: bool) -> list[np.ndarray] | None:
-        """When the steps of each series were measured, checked."""
-        stamps = as_times(times, series, fitted=None if reset else self.unit_ is not None)
-        unit = None
-        if stamps is not None:
-            unit = Cases.of([np.zeros((len(one), 1)) for one in series], times=stamps).unit
-        if reset:
-            self.unit_ = unit
-        return stamps
+def _shaped(found: list[np.ndarray], single: bool, flat: bool) -> Any:
+    """Arrays `(horizon, channels)` in the form of `X`."""
+    found = [one[:, 0] if flat else one for one in found]
+    return found[0] if single else found

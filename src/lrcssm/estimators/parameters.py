@@ -40,27 +40,31 @@ class _Data:
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class _Horizon(_Data):
-    """Parameters about the data of forecasters."""
-
-    horizon: int = 1
-    """Values that the model is trained to give at once. `predict` goes further by taking its own forecasts for observations."""
-    window: int | None = None
-    """Values that the model sees; `None` chooses from the horizon, the season and the length."""
-    season: int = 1
-    """Steps of a season, for the seasonal naive forecast that scores compare with; 1 for none."""
-    level: Literal["last", "mean", "none"] = "mean"
-    """Value that is subtracted from a window before the model sees it: its `"last"` value, its `"mean"`, or `"none"`."""
-
-
-@typing.no_type_check
-@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class _Method(_Data):
     """Parameters of estimators that have two methods of training."""
 
     method: Literal["auto", "ridge", "gradient"] = "auto"
     """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
     unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _Horizon(_Method):
+    """Parameters about the data of forecasters."""
+
+    method: Literal["auto", "ridge", "gradient"] = "auto"
+    """`"ridge"`, ridge regression on lags and random liquid states, in seconds; or `"gradient"`, gradient steps. `"auto"` takes
+    ridge, unless `level`, `validation_fraction` or a parameter below asks for gradient steps."""
+    horizon: int = 1
+    """Values that the model is trained to give at once. `predict` goes further by taking its own forecasts for observations."""
+    window: int | None = None
+    """Values that the model sees; `None` chooses from the horizon, the season and the length."""
+    season: int | None = None
+    """Steps of a season, 1 for none; `None` guesses it from the autocorrelation. The window holds a season at least, ridge
+    regression starts from the last season or its mean, and scores are compared with the seasonal naive forecast."""
+    level: Literal["last", "mean", "none"] = "mean"
+    """Gradient steps only: value that is subtracted from a window before the model sees it: its `"last"` value, its `"mean"`, or `"none"`."""
 
 
 @typing.no_type_check
@@ -186,7 +190,7 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
     _decided: typing.ClassVar[tuple[str, ...]] = (*Parameters._decided, "bidirectional", "pool")
 
 
-_FOR_BOTH = ("missing", "method", "random_state", "verbose")
+_FOR_BOTH = ("missing", "method", "horizon", "window", "season", "random_state", "verbose")
 
 
 def method_of(parameters: Any, *, gradient: bool) -> str:
@@ -200,7 +204,7 @@ def method_of(parameters: Any, *, gradient: bool) -> str:
     name, method = type(parameters).__name__, parameters.method
     if method not in ("auto", "ridge", "gradient"):
         raise InvalidValue(f'{name} got method={method!r}; give "auto", "ridge" or "gradient".')
-    defaults = {option.name: option.default for option in options_of(ClassifierParameters).values()}
+    defaults = {option.name: option.default for option in options_of(type(parameters)).values()}
     asked = [
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)

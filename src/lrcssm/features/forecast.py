@@ -1,65 +1,21 @@
-"""A forecast by ridge regression on lags and random liquid states, chosen and judged by rolling origins.
-
-A forecast of H steps is a simple forecast (the last value, the last season or the level of the window) and a linear map of the
-window's columns (see `lags`). Which simple forecast, logarithms or not, how much the level and the states count, and the penalty
-are chosen by the mean absolute error of forecasts in the second half of the windows, each by a fit on what came before (see
-`rolling`). The best few choices are averaged. Their errors there are also those of the prediction intervals.
-"""
+"""A forecast by ridge regression on lags and random liquid states: an average of choices that rolling origins judged."""
 
 import dataclasses
-import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data import Cases
 from ..errors import InvalidValue
-from .lags import LagMap, Rows, levels
-from .rolling import Fold, Ridge, conformal_margin, rolling_folds
+from .choices import BASES, Choice, Judged, Problem, averaged, base_forecast, inverse, transformed, transforms
+from .lags import LagMap
+from .rolling import conformal_margin, rolling_folds
 from .units import Design
 
-PENALTIES = np.logspace(-3, 5, 17)
-BASES = ("last", "season", "mean")
-LEVELS = (0.0, 1.0)
-STATES = (0.0, 0.3, 1.0)
-TRANSFORMS = ("none", "log")
 GROUPS = 32
-_MEMBERS = 4
-_NEAR = 1.1  # errors of averaged choices, at most, relative to the best
 _MOST_ERRORS = 1000
-
-
-class Choice(NamedTuple):
-    """What is chosen by rolling origins.
-
-    **Attributes:**
-
-    - `transform`: `"log"` or `"none"`, of the forecast channels.
-    - `base`: the simple forecast: `"last"`, `"season"` or `"mean"`.
-    - `level`, `states`: factors of these blocks of columns.
-    - `penalty`: of the ridge regression.
-    """
-
-    transform: str
-    base: str
-    level: float
-    states: float
-    penalty: float
-
-    @property
-    def factors(self) -> tuple[float, float, float]:
-        """Factors of the blocks of columns."""
-        return 1.0, self.level, self.states
-
-
-class Member(NamedTuple):
-    """A choice, fitted: weights `(columns, outputs)` and intercept, in units of the scale of the channels."""
-
-    choice: Choice
-    weights: np.ndarray
-    intercept: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +34,50 @@ class ForecastConfig:
         return json.dumps(dataclasses.asdict(self))
 
 
+class Part(NamedTuple):
+    """The weighted sum of all choices with one transform, which is a linear map itself.
+
+    **Attributes:**
+
+    - `transform`: `"log"` or `"none"`.
+    - `share`: of the whole forecast.
+    - `map`: from windows to columns.
+    - `bases`: weights of the simple forecasts, in the order of `BASES`.
+    - `weights`, `intercept`: of the columns, `(columns, outputs)` and `(outputs,)`, in units of the scale of the channels.
+    """
+
+    transform: str
+    share: float
+    map: LagMap
+    bases: np.ndarray
+    weights: np.ndarray
+    intercept: np.ndarray
+
+    @classmethod
+    def of(cls, problem: Problem, choices: list[Choice]) -> "Part":
+        """Fit choices to all windows, and add them up."""
+        own = [choice for choice in choices if choice.transform == problem.transform]
+        share = sum(choice.weight for choice in own)
+        fits = [problem.fit(choice) for choice in own]
+        parts = [choice.weight / share for choice in own]
+        weights, intercept = (sum(w * fit[i] for w, fit in zip(parts, fits, strict=True)) for i in range(2))
+        bases = np.array([sum(w for w, one in zip(parts, own, strict=True) if one.base == kind) for kind in BASES])
+        return cls(problem.transform, share, problem.map, bases, np.asarray(weights), np.asarray(intercept))
+
+    def __call__(self, cases: Cases, future: np.ndarray | None, horizon: int) -> np.ndarray:
+        """Forecasts, `(windows, horizon, channels)`."""
+        seen = transformed(self.transform, cases, self.map.channels)
+        pieces = np.stack(seen.series).astype(np.float64)[..., : self.map.channels]
+        # Each window alone, so that no forecast depends, even by rounding, on the others.
+        rows = self.map(seen, future).scaled((1.0,) * 4)
+        change = np.stack([row @ self.weights for row in rows]) + self.intercept
+        found = change.reshape(len(pieces), horizon, -1) * self.map.scale
+        for kind, weight in zip(BASES, self.bases, strict=True):
+            if weight:
+                found = found + weight * base_forecast(pieces, kind, self.map.season, horizon)
+        return inverse(self.transform, found)
+
+
 @dataclasses.dataclass(frozen=True)
 class ForecastModel:
     """Ridge regression from windows to the values after them.
@@ -85,22 +85,20 @@ class ForecastModel:
     **Attributes:**
 
     - `config`: sizes.
-    - `map`: from windows to columns.
-    - `members`: fitted choices, the best first; their forecasts are averaged.
-    - `errors`: rolling errors of the average, `(origins, horizon, channels)`, of logarithms if `transform` is `"log"`.
-    - `judged`: mean absolute errors there: `ours`, `lags` (the best choice without states) and `naive` (the last season).
+    - `parts`: one for each transform; their forecasts are added up.
+    - `choices`: what the parts consist of, by weight.
+    - `errors`: rolling errors, `(origins, horizon, channels)`; of logarithms if choices that take
+        logarithms have most of the weight.
+    - `floor`: least value of the forecasts if some choices take logarithms, a tenth of the least value in training; or 0.
+    - `judged`: mean absolute errors by rolling origins: `mae`, `lags_mae` (without states) and `naive_mae` (the last season).
     """
 
     config: ForecastConfig
-    map: LagMap
-    members: tuple[Member, ...]
+    parts: tuple[Part, ...]
+    choices: tuple[Choice, ...]
     errors: np.ndarray
+    floor: float
     judged: dict[str, float]
-
-    @property
-    def transform(self) -> str:
-        """`"log"` or `"none"`."""
-        return self.members[0].choice.transform
 
     @classmethod
     def fit(
@@ -117,7 +115,7 @@ class ForecastModel:
         max_time: float | None = None,
         seed: int = 0,
     ) -> "ForecastModel":
-        """Choose and fit.
+        """Judge the choices and fit their average.
 
         ```python
         import numpy as np
@@ -138,42 +136,47 @@ class ForecastModel:
         - `future`: covariates at these steps, `(windows, horizon, covariates)`; they are the last channels of `cases`.
         - `series`, `begins`: the number of each window's series, and the step at which it begins; one series of windows at every
             step if not given.
-        - `transform`: `"none"`, `"log"`, or `"auto"` for the better one.
+        - `transform`: `"none"`, `"log"`, or `"auto"` for both, weighted as all choices.
         - `units`: random liquid units; 0 for ridge regression on lags.
         - `max_time`: the longest time constant of a unit, in steps; half of the window if not given.
         - `seed`: of the random units.
         """
-        series = np.zeros(len(after), int) if series is None else series
-        begins = np.arange(len(after)) if begins is None else begins
-        folds = rolling_folds(series, begins, after.shape[1])
+        windows, horizon, channels = after.shape
+        series = np.zeros(windows, int) if series is None else series
+        begins = np.arange(windows) if begins is None else begins
+        folds = rolling_folds(series, begins, horizon)
         groups = min(GROUPS, max(units, 1))
         how = {
-            "known": 0 if future is None else future.shape[2], "season": season, "max_time": max_time, "seed": seed,
-            "design": Design(groups, max(1, round(units / groups))),
+            "known": 0 if future is None else future.shape[2], "season": season, "horizon": horizon,
+            "design": Design(groups, max(1, round(units / groups))), "max_time": max_time, "seed": seed,
         }  # fmt: skip
-        tried = [
-            _Problem.of(name, cases, after, future, how)
-            for name in _transforms(transform, cases, after)
-        ]  # fmt: skip
-        found = [one for problem in tried for one in problem.judged(folds, units > 0)]
-        if not found:
-            found = [(0.0, _cautious(tried[0], len(after)), np.zeros((0, *after.shape[1:])))]
-        found.sort(key=lambda one: one[0])
-        best = next(problem for problem in tried if problem.transform == found[0][1].transform)
-        members = _averaged([one for one in found if one[1].transform == best.transform])
-        forecasts = np.mean([one[2] for one in members], 0)
+        problems = [Problem.of(name, cases, after, future, **how) for name in transforms(transform, cases, after)]
         tested = np.concatenate([fold.test for fold in folds]) if folds else np.zeros(0, int)
-        naive = best.base("season" if season > 1 else "last")[tested]
-        plain = min((one[0] for one in found if not one[1].states), default=0.0)
-        judged = {"ours": best.error(forecasts, tested), "lags": plain, "naive": best.error(naive, tested)}
-        errors = forecasts - best.after[tested]
+        if folds:
+            found = [one for problem in problems for one in problem.judge(folds, units > 0)]
+            spacing = max(float(np.median(np.diff(begins))), 1.0) if windows > 1 else 1.0
+            count = len(tested) * spacing / horizon
+            members = averaged(found, count)
+            plain = averaged([one for one in found if not one.choice.states], count)
+        else:
+            members = plain = [_cautious(problems[0], np.zeros((0, horizon, channels)))]
+        forecasts, lags = (sum(one.choice.weight * one.forecasts for one in group) for group in (members, plain))
+        naive = inverse(problems[0].transform, problems[0].base("season" if season > 1 else "last"))[tested]
+        floor = 0.1 * float(after.min()) if any(one.choice.transform == "log" for one in members) else 0.0
+        truth = after[tested]
+        mae = lambda guesses: float(np.abs(guesses - truth).mean()) if len(truth) else float("nan")
+        errors = forecasts - truth
+        if _logarithmic([one.choice for one in members]):
+            errors = np.log(np.maximum(forecasts, floor)) - np.log(truth)
         if len(errors) > _MOST_ERRORS:
             errors = errors[np.linspace(0, len(errors) - 1, _MOST_ERRORS).astype(int)]
-        config = ForecastConfig(
-            cases.channels, after.shape[1] * after.shape[2], after.shape[1], len(cases.series[0]), season
+        chosen = [one.choice for one in members]
+        parts = tuple(
+            Part.of(one, chosen) for one in problems if any(choice.transform == one.transform for choice in chosen)
         )
-        fitted = tuple(best.member(choice) for _, choice, _ in members)
-        return cls(config, best.map, fitted, errors, judged)
+        config = ForecastConfig(cases.channels, horizon * channels, horizon, len(cases.series[0]), season)
+        judged = {"mae": mae(forecasts), "lags_mae": mae(lags), "naive_mae": mae(naive)}
+        return cls(config, parts, tuple(chosen), errors, floor, judged)
 
     def __call__(self, cases: Cases, future: np.ndarray | None = None) -> np.ndarray:
         """Forecasts after windows, `(windows, horizon, channels)`.
@@ -183,46 +186,32 @@ class ForecastModel:
         - `cases`: windows.
         - `future`: as for `fit`.
         """
-        return _inverse(self.transform, self._forecast(cases, future))
+        total = np.sum([part.share * part(cases, future, self.config.horizon) for part in self.parts], 0)
+        return np.maximum(total, self.floor) if self.floor else total
+
+    def outputs(self, cases: Cases) -> np.ndarray:
+        """Forecasts as rows, `(windows, horizon · channels)`, of a model without future covariates."""
+        return self(cases).reshape(len(cases), -1)
 
     def interval(
         self, cases: Cases, coverage: float, future: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Forecasts and the ends of their conformal intervals, `(windows, horizon, channels)` each.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of conformal intervals, `(windows, horizon, channels)` each.
 
         **Arguments:**
 
         - `cases`, `future`: as for `fit`.
         - `coverage`: share of the values that are to lie within.
         """
-        margin = conformal_margin(self.errors, coverage)
-        if margin is None:
-            count = len(self.errors)
-            most = f"give at most {np.floor(1000 * count / (count + 1)) / 1000:g}" if count else "give a longer series"
-            raise InvalidValue(f"coverage={coverage:g} is more than {count} rolling errors can tell; {most}.")
-        middle = self._forecast(cases, future)
-        low, high = middle - margin, middle + margin
-        return _inverse(self.transform, middle), _inverse(self.transform, low), _inverse(self.transform, high)
-
-    def _forecast(self, cases: Cases, future: np.ndarray | None) -> np.ndarray:
-        """The forecasts, or their logarithms."""
-        seen = _transformed(self.transform, cases, self.map.channels)
-        rows, pieces = self.map(seen, future), np.stack(seen.series).astype(np.float64)[..., : self.map.channels]
-        shape = (len(pieces), self.config.horizon, self.map.channels)
-        found = []
-        for choice, weights, intercept in self.members:
-            columns = rows.scaled(choice.factors)
-            # Each window alone, so that no forecast depends, even by rounding, on the others.
-            change = np.stack([row @ weights for row in columns]) + intercept
-            found.append(
-                base_forecast(pieces, choice.base, self.config.season, shape[1])
-                + change.reshape(shape) * self.map.scale
-            )
-        return np.mean(found, 0)
+        margin = margin_of(self.errors, coverage)
+        middle = self(cases, future)
+        if _logarithmic(self.choices):
+            return middle * np.exp(-margin), middle * np.exp(margin)
+        return middle - margin, middle + margin
 
     def parameter_count(self) -> int:
         """Number of fitted numbers: the weights."""
-        return sum(member.weights.size + member.intercept.size for member in self.members)
+        return sum(part.weights.size + part.intercept.size for part in self.parts)
 
     def whole(self, **kind: Any) -> str | None:
         """Reason why a sequence cannot be given in pieces, to follow "it"."""
@@ -231,139 +220,58 @@ class ForecastModel:
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The model as JSON and arrays by name."""
-        about, arrays = self.map.to_arrays()
-        about |= {"members": [list(one.choice) for one in self.members], "judged": self.judged}
-        about |= json.loads(self.config.to_json())
-        for i, member in enumerate(self.members):
-            arrays |= {f"weights.{i}": member.weights, f"intercept.{i}": member.intercept}
-        return about, arrays | {"errors": self.errors}
+        about: dict[str, Any] = json.loads(self.config.to_json())
+        about |= {
+            "floor": self.floor,
+            "judged": self.judged,
+            "choices": [list(one) for one in self.choices],
+            "parts": [],
+        }
+        arrays = {"errors": self.errors}
+        for i, part in enumerate(self.parts):
+            config, own = part.map.to_arrays()
+            about["parts"].append(config | {"transform": part.transform, "share": part.share})
+            own |= {name: getattr(part, name) for name in ("bases", "weights", "intercept")}
+            arrays |= {f"{i}.{name}": array for name, array in own.items()}
+        return about, arrays
 
     @classmethod
     def from_arrays(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> "ForecastModel":
         """The inverse of `to_arrays`; raises `ValueError` or `KeyError` if they do not fit together."""
         config = ForecastConfig(**{field.name: about[field.name] for field in dataclasses.fields(ForecastConfig)})
-        own = {name: array for name, array in arrays.items() if not name.startswith(("weights.", "intercept."))}
-        errors = own.pop("errors")
-        made = LagMap.from_arrays(about, own)
-        members = tuple(
-            Member(Choice(*choice), arrays[f"weights.{i}"], arrays[f"intercept.{i}"])
-            for i, choice in enumerate(about["members"])
-        )
-        outputs = (config.horizon, made.channels)
-        known = made.known * config.horizon
-        blocks = config.window * config.input_dim + known, made.channels, made.units.cell.v.size
-        for choice, weights, intercept in members:
-            wide = sum(size for size, factor in zip(blocks, choice.factors, strict=True) if factor)
-            if weights.shape != (wide, config.output_dim) or intercept.shape != weights.shape[1:]:
+        parts = []
+        for i, one in enumerate(about["parts"]):
+            own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{i}.")}
+            fitted = [own.pop(name) for name in ("bases", "weights", "intercept")]
+            part = Part(one["transform"], float(one["share"]), LagMap.from_arrays(one, own), *fitted)
+            wide = part.map.columns(config.window, config.input_dim, config.horizon)
+            if part.weights.shape != (wide, config.output_dim) or part.intercept.shape != (config.output_dim,):
                 raise ValueError("its weights are not those of its configuration")
-        if not members or errors.shape[1:] != outputs or outputs[0] * outputs[1] != config.output_dim:
+            parts.append(part)
+        shape = (config.horizon, config.output_dim // config.horizon)
+        if not parts or arrays["errors"].shape[1:] != shape:
             raise ValueError("its arrays are not those of its configuration")
-        return cls(config, made, members, errors, dict(about["judged"]))
+        chosen = tuple(Choice(*one) for one in about["choices"])
+        judged = {name: float(value) for name, value in about["judged"].items()}
+        return cls(config, tuple(parts), chosen, arrays["errors"], float(about["floor"]), judged)
 
 
-def base_forecast(pieces: np.ndarray, kind: str, season: int, horizon: int) -> np.ndarray:
-    """A simple forecast of windows `(windows, time, channels)`: the last value, the last season, or the level again and again."""
-    last = levels(pieces, season) if kind == "mean" else pieces[:, -(season if kind == "season" else 1) :]
-    return np.tile(last, (1, -(-horizon // last.shape[1]), 1))[:, :horizon]
+def _logarithmic(choices: Sequence[Choice]) -> bool:
+    """True if choices that take logarithms have most of the weight: then errors grow with the values."""
+    return sum(choice.weight for choice in choices if choice.transform == "log") >= 0.5
 
 
-@dataclasses.dataclass(frozen=True)
-class _Problem:
-    """Windows under one transform, with their columns."""
-
-    transform: str
-    map: LagMap
-    rows: Rows
-    pieces: np.ndarray
-    after: np.ndarray
-    truth: np.ndarray
-
-    @classmethod
-    def of(cls, transform: str, cases: Cases, after: np.ndarray, future: Any, how: dict[str, Any]) -> "_Problem":
-        seen = _transformed(transform, cases, after.shape[2])
-        made = LagMap.of(seen, after.shape[2], **how)
-        pieces = np.stack(seen.series).astype(np.float64)[..., : after.shape[2]]
-        then = np.log(after) if transform == "log" else after
-        return cls(transform, made, made(seen, future), pieces, then, after)
-
-    def base(self, kind: str) -> np.ndarray:
-        return base_forecast(self.pieces, kind, self.map.season, self.after.shape[1])
-
-    def targets(self, kind: str) -> np.ndarray:
-        return ((self.after - self.base(kind)) / self.map.scale).reshape(len(self.after), -1)
-
-    def error(self, forecasts: np.ndarray, which: np.ndarray) -> float:
-        """Mean absolute error, each channel in units of its mean absolute deviation."""
-        if not len(which):
-            return 0.0
-        unit = np.abs(self.truth - np.median(self.truth, (0, 1))).mean((0, 1))
-        error = np.abs(_inverse(self.transform, forecasts) - self.truth[which])
-        return float((error / np.where(unit > 0, unit, 1.0)).mean())
-
-    def judged(self, folds: list[Fold], states: bool) -> Iterator[tuple[float, Choice, np.ndarray]]:
-        """Rolling error and rolling forecasts of each choice."""
-        if not folds:
-            return
-        kinds = [kind for kind in BASES if kind != "season" or self.map.season > 1]
-        tested = np.concatenate([fold.test for fold in folds])
-        bases = {kind: self.base(kind)[tested] for kind in kinds}
-        targets = np.concatenate([self.targets(kind) for kind in kinds], 1)
-        for level, state in itertools.product(LEVELS, STATES if states else (0.0,)):
-            columns = self.rows.scaled((1.0, level, state))
-            paths = [
-                list(Ridge.of(columns[train], targets[train]).path(columns[test], PENALTIES)) for train, test in folds
-            ]
-            for penalty, parts in zip(PENALTIES, zip(*paths, strict=True), strict=True):
-                changes = np.concatenate(parts).reshape(len(tested), len(kinds), *self.after.shape[1:])
-                for i, kind in enumerate(kinds):
-                    forecasts = bases[kind] + changes[:, i] * self.map.scale
-                    choice = Choice(self.transform, kind, level, state, float(penalty))
-                    yield self.error(forecasts, tested), choice, forecasts
-
-    def member(self, choice: Choice) -> Member:
-        """The choice, fitted to all windows."""
-        ridge = Ridge.of(self.rows.scaled(choice.factors), self.targets(choice.base))
-        return Member(choice, *ridge.weights(choice.penalty))
+def margin_of(errors: np.ndarray, coverage: float) -> np.ndarray:
+    """The conformal margin, or `InvalidValue` if there are too few errors for the coverage."""
+    margin = conformal_margin(errors, coverage)
+    if margin is not None:
+        return margin
+    count = len(errors)
+    most = f"give at most {np.floor(1000 * count / (count + 1)) / 1000:g}" if count else "give a longer series"
+    raise InvalidValue(f"coverage={coverage:g} is more than {count} rolling errors can tell; {most}.")
 
 
-def _averaged(found: list[tuple[float, Choice, np.ndarray]]) -> list[tuple[float, Choice, np.ndarray]]:
-    """The best choice of each simple forecast and factor of the states, as far as they are nearly as good as the very best."""
-    seen: dict[tuple[str, float], tuple[float, Choice, np.ndarray]] = {}
-    for one in found:
-        seen.setdefault((one[1].base, one[1].states), one)
-    return [one for one in itertools.islice(seen.values(), _MEMBERS) if one[0] <= _NEAR * found[0][0]]
-
-
-def _cautious(problem: _Problem, count: int) -> Choice:
+def _cautious(problem: Problem, forecasts: np.ndarray) -> Judged:
     """The choice for series too short to judge any: the seasonal naive forecast, little changed."""
     kind = "season" if problem.map.season > 1 else "last"
-    return Choice(problem.transform, kind, 0.0, 0.0, 10.0 * max(count, 1))
-
-
-def _transforms(given: str, cases: Cases, after: np.ndarray) -> tuple[str, ...]:
-    """Transforms to try."""
-    if given == "none":
-        return ("none",)
-    channels = after.shape[2]
-    positive = min(min(float(one[:, :channels].min()) for one in cases.series), float(after.min())) > 0
-    if given == "log" and not positive:
-        raise InvalidValue('transform="log" needs values above 0, but some are not; give transform="none".')
-    return ("log",) if given == "log" else TRANSFORMS if positive else ("none",)
-
-
-def _transformed(transform: str, cases: Cases, channels: int) -> Cases:
-    if transform == "none":
-        return cases
-    changed = []
-    for one in cases.series:
-        one = one.astype(np.float64)
-        if not (one[:, :channels] > 0).all():
-            raise InvalidValue(
-                'A value of X is not above 0, but the forecaster takes logarithms; fit it with transform="none".'
-            )
-        changed.append(np.concatenate([np.log(one[:, :channels]), one[:, channels:]], 1))
-    return dataclasses.replace(cases, series=tuple(changed))
-
-
-def _inverse(transform: str, values: np.ndarray) -> np.ndarray:
-    return np.exp(values) if transform == "log" else values
+    return Judged(Choice(problem.transform, kind, 0.0, 0.0, 0.0, 10.0 * len(problem.after), 0.0), forecasts)

@@ -2,10 +2,11 @@
 
 A window of W values y ends at step t. Its columns are, in blocks,
 
-    lags         (y_{t−i} − ℓ) / s for i = 0 … W − 1, where ℓ is the mean of the last season, or of the window if there is none,
-                 and s the scale of such differences in training; and covariates, standardised
+    near         (y_{t−i} − ℓ) / s for i from 0 to a season or a horizon, where ℓ is the mean of the last season, or of the window
+                 if there is none, and s the scale of such differences in training; and covariates at these steps, standardised
+    far          the same for the other steps of the window
     level        ℓ, standardised
-    states       of random `LRC` units after the window; they see the block of lags step by step
+    states       of random `LRC` units after the window; they see near and far steps one after the other
 
 Lags and states are relative to the level, so that a trend, which brings levels never seen before, is no obstacle.
 """
@@ -25,6 +26,7 @@ from .views import Views
 
 BATCH = 64
 _VIEWS = ("levels", "differences")
+_SIZES = ("channels", "known", "season", "near")
 _OWN = ("scale", "level_mean", "level_scale", "other_mean", "other_scale", "state_mean", "state_scale")
 _VIEW_ARRAYS = ("mean", "scale", "difference_scale", "case_difference_scale")
 _TINY = 1e-9
@@ -33,11 +35,12 @@ _TINY = 1e-9
 class Rows(NamedTuple):
     """Columns of windows, in blocks `(windows, columns)`."""
 
-    lags: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
     level: np.ndarray
     states: np.ndarray
 
-    def scaled(self, factors: tuple[float, float, float]) -> np.ndarray:
+    def scaled(self, factors: tuple[float, float, float, float]) -> np.ndarray:
         """All columns, each block times its factor; a factor of 0 leaves the block out."""
         return np.concatenate([factor * block for block, factor in zip(self, factors, strict=True) if factor], 1)
 
@@ -51,6 +54,7 @@ class LagMap:
     - `channels`: how many of the channels are forecast; the others are covariates.
     - `known`: how many of the covariates, the last of them, are known at the steps to be forecast.
     - `season`: steps of a season, 1 for none.
+    - `near`: steps of a window that count as near.
     - `scale`: of the differences from the level, one for each forecast channel.
     - `level_mean`, `level_scale`: of the levels.
     - `other_mean`, `other_scale`: of the covariates.
@@ -61,6 +65,7 @@ class LagMap:
     channels: int
     known: int
     season: int
+    near: int
     scale: np.ndarray
     level_mean: np.ndarray
     level_scale: np.ndarray
@@ -73,14 +78,16 @@ class LagMap:
 
     @classmethod
     def of(
-        cls, cases: Cases, channels: int, *, known: int, season: int, design: Design, max_time: float | None, seed: int
-    ) -> "LagMap":
+        cls, cases: Cases, channels: int, *, known: int, season: int, horizon: int, design: Design,
+        max_time: float | None, seed: int,
+    ) -> "LagMap":  # fmt: skip
         """Random units and the scales of training windows.
 
         **Arguments:**
 
         - `cases`: windows, all of one length.
         - `channels`, `known`, `season`: as the attributes.
+        - `horizon`: steps that are forecast.
         - `design`: how many units.
         - `max_time`: the longest time constant, in steps; half of the window if not given.
         - `seed`: of the random numbers.
@@ -90,7 +97,7 @@ class LagMap:
         scale = _positive((pieces[..., :channels] - level).std((0, 1)))
         others = pieces[..., channels:]
         found = cls(
-            channels, known, season, scale, level.mean(0)[0], _positive(level.std(0)[0]), others.mean((0, 1)),
+            channels, known, season, min(max(season, horizon, 8), pieces.shape[1]), scale, level.mean(0)[0], _positive(level.std(0)[0]), others.mean((0, 1)),
             _positive(others.std((0, 1))), None, None, np.zeros(1), np.ones(1),
         )  # fmt: skip
         seen = found._seen(cases, pieces, level)
@@ -116,14 +123,19 @@ class LagMap:
         pieces = np.stack(cases.series).astype(np.float64)
         level = levels(pieces[..., : self.channels], self.season)
         seen = self._seen(cases, pieces, level)
-        lags = np.stack(seen.series).reshape(len(pieces), -1)
+        steps = np.stack(seen.series)
+        far, near = (part.reshape(len(part), -1) for part in np.split(steps, [steps.shape[1] - self.near], 1))
         if future is not None and self.known:
             ahead = (future - self.other_mean[-self.known :]) / self.other_scale[-self.known :]
-            lags = np.concatenate([lags, ahead.reshape(len(lags), -1)], 1)
+            near = np.concatenate([near, ahead.reshape(len(near), -1)], 1)
         states = (self.states(seen) - self.state_mean) / self.state_scale
         # All states together weigh as much as all lags.
-        states *= np.sqrt(lags.shape[1] / states.shape[1])
-        return Rows(lags, (level[:, 0] - self.level_mean) / self.level_scale, states)
+        states *= np.sqrt((near.shape[1] + far.shape[1]) / states.shape[1])
+        return Rows(near, far, (level[:, 0] - self.level_mean) / self.level_scale, states)
+
+    def columns(self, window: int, inputs: int, horizon: int) -> int:
+        """Number of columns of all blocks, for windows of so many steps and channels."""
+        return window * inputs + self.known * horizon + self.channels + self.units.cell.v.size
 
     def states(self, cases: Cases) -> np.ndarray:
         """States of the units after windows that are relative to their levels, `(windows, units)`."""
@@ -146,7 +158,8 @@ class LagMap:
         arrays |= {f"views.{name}": getattr(self.views, name) for name in _VIEW_ARRAYS}
         arrays |= {f"cell.{name}": np.asarray(value) for name, value in cell_arrays(self.units.cell).items()}
         arrays |= {"dilations": np.asarray(self.units.dilations), "mixes": self.units.mixes}
-        return {"channels": self.channels, "known": self.known, "season": self.season}, arrays
+        config = {name: getattr(self, name) for name in _SIZES}
+        return config, arrays
 
     @classmethod
     def from_arrays(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LagMap":
@@ -155,9 +168,7 @@ class LagMap:
         cell = cell_of({name[5:]: array for name, array in arrays.items() if name.startswith("cell.")})
         units = Units(cell, jnp.asarray(arrays["dilations"]), arrays["mixes"])
         own = {name: arrays[name] for name in _OWN}
-        return cls(
-            int(config["channels"]), int(config["known"]), int(config["season"]), views=views, units=units, **own
-        )
+        return cls(**{name: int(config[name]) for name in _SIZES}, views=views, units=units, **own)
 
 
 def levels(pieces: np.ndarray, season: int) -> np.ndarray:
