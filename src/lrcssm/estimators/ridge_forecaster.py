@@ -87,7 +87,7 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
     - `window_`, `horizon_`: values that a forecast is made from, and that are forecast at once.
     - `choices_`: the `lrcssm.features.choices.Choice` of each ridge regression that the forecast averages, by weight.
     - `rolling_`: mean absolute errors by rolling origins: `mae`, `lags_mae` of ridge regression on lags alone, and `naive_mae` of
-        the seasonal naive forecast.
+        the seasonal naive forecast; `None` for series that are too short.
     - `baseline_`: `naive_mae` of these.
     - `trained_`, `model_`: the `lrcssm.training.Trained` and its `lrcssm.features.ForecastModel`.
     - `tails_`, `stamps_`: the last values of each series, from which `predict` starts, and their times if `fit` had any.
@@ -130,12 +130,12 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
         return self.model_.choices
 
     @property
-    def rolling_(self) -> dict[str, float]:
+    def rolling_(self) -> dict[str, float | None]:
         """Mean absolute errors by rolling origins."""
         return dict(self.model_.judged)
 
     @property
-    def baseline_(self) -> float:
+    def baseline_(self) -> float | None:
         """Mean absolute error of the seasonal naive forecast by rolling origins."""
         return self.model_.judged["naive_mae"]
 

@@ -90,7 +90,8 @@ class ForecastModel:
     - `errors`: rolling errors, `(origins, horizon, channels)`; of logarithms if choices that take
         logarithms have most of the weight.
     - `floor`: least value of the forecasts if some choices take logarithms, a tenth of the least value in training; or 0.
-    - `judged`: mean absolute errors by rolling origins: `mae`, `lags_mae` (without states) and `naive_mae` (the last season).
+    - `judged`: mean absolute errors by rolling origins: `mae`, `lags_mae` (without states) and `naive_mae` (the last season);
+        `None` if the series are too short for them.
     """
 
     config: ForecastConfig
@@ -98,7 +99,7 @@ class ForecastModel:
     choices: tuple[Choice, ...]
     errors: np.ndarray
     floor: float
-    judged: dict[str, float]
+    judged: dict[str, float | None]
 
     @classmethod
     def fit(
@@ -164,7 +165,7 @@ class ForecastModel:
         naive = inverse(problems[0].transform, problems[0].base("season" if season > 1 else "last"))[tested]
         floor = 0.1 * float(after.min()) if any(one.choice.transform == "log" for one in members) else 0.0
         truth = after[tested]
-        mae = lambda guesses: float(np.abs(guesses - truth).mean()) if len(truth) else float("nan")
+        mae = lambda guesses: float(np.abs(guesses - truth).mean()) if len(truth) else None
         errors = forecasts - truth
         if _logarithmic([one.choice for one in members]):
             errors = np.log(np.maximum(forecasts, floor)) - np.log(truth)
@@ -252,8 +253,7 @@ class ForecastModel:
         if not parts or arrays["errors"].shape[1:] != shape:
             raise ValueError("its arrays are not those of its configuration")
         chosen = tuple(Choice(*one) for one in about["choices"])
-        judged = {name: float(value) for name, value in about["judged"].items()}
-        return cls(config, tuple(parts), chosen, arrays["errors"], float(about["floor"]), judged)
+        return cls(config, tuple(parts), chosen, arrays["errors"], float(about["floor"]), dict(about["judged"]))
 
 
 def _logarithmic(choices: Sequence[Choice]) -> bool:
