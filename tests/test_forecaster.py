@@ -12,9 +12,9 @@ from sklearn.utils.estimator_checks import check_estimator
 import lrcssm
 from lrcssm import LrcSSMForecaster
 from lrcssm.data import Cases
-from lrcssm.features import ForecastModel
 from lrcssm.estimators.parameters import method_of
 from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive, usable, window_of
+from lrcssm.features import ForecastModel
 
 TINY = {
     "hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "season": 1,

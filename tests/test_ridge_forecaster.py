@@ -191,10 +191,10 @@ def test_trend_and_growth():
     assert sum(choice.weight for choice in model.choices_ if choice.transform == "log") > 0.5
     assert np.abs(model.predict() / grown[138:] - 1).mean() < 0.05
     low, high = model.predict_interval()
-    assert (0 < low).all() and (low < model.predict()).all() and (model.predict() < high).all()
+    assert (low > 0).all() and (low < model.predict()).all() and (model.predict() < high).all()
     # The interval is in proportion to the level, as the errors are.
     np.testing.assert_allclose(high / model.predict(), model.predict() / low, rtol=1e-9)
-    with pytest.raises(lrcssm.LrcssmError, match='not above 0, but the forecaster takes logarithms.*transform="none"'):
+    with pytest.raises(lrcssm.LrcssmError, match=r'not above 0, but the forecaster takes logarithms.*transform="none"'):
         model.predict(-grown)
     with pytest.raises(lrcssm.LrcssmError, match='transform="log" needs values above 0'):
         LrcRidgeForecaster(transform="log", **SMALL).fit(grown - grown.mean())
@@ -302,7 +302,7 @@ def test_a_short_series_gets_a_cautious_forecast():
     model = LrcRidgeForecaster(horizon=3, window=2, season=1, **SMALL).fit(y)
     assert np.abs(model.predict() - [8, 9, 10]).max() < 3
     with pytest.raises(
-        lrcssm.LrcssmError, match="coverage=0.9 is more than 0 rolling errors can tell; give a longer series"
+        lrcssm.LrcssmError, match=r"coverage=0.9 is more than 0 rolling errors can tell; give a longer series"
     ):
         model.predict_interval()
 
