@@ -85,7 +85,7 @@ def test_validation_comes_after_training_and_is_never_trained_on(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         LrcSSMForecaster(**TINY | {"level": "none", "validation_fraction": 0.2}).fit(np.arange(100.0))
     inputs = [max(one.max() for one in seen["train"].series), min(one.min() for one in seen["validation"].series)]
-    # Of 77 windows before the last 20 values 76 fit with what follows; the first value after a held-out window is number 80.
+    # 66 windows lie with what follows them in the first 80 values; what follows the 18 others begins there or later.
     assert len(seen["train"].series) == 66 and len(seen["validation"].series) == 18
     assert inputs == [76, 68]
 

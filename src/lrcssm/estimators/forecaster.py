@@ -149,8 +149,8 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
 
     def _relative(self, windows: Windows) -> Cases:
         """Cases relative to their levels; targets are relative to ridge regression on lags."""
-        fitted = getattr(self, "trained_", None)
-        dtype = jnp.result_type(float) if fitted is None else fitted.model.target_mean.dtype
+        mean = getattr(self.model_, "target_mean", None) if hasattr(self, "trained_") else None
+        dtype = jnp.result_type(float) if mean is None else mean.dtype
         after = start = None
         if not np.isnan(windows.after).any():
             after, start = windows.after, self.base_(self._cases(windows))

@@ -36,7 +36,8 @@ def guess_season(series: Sequence[np.ndarray]) -> int:
                 curves.append(curve)
     if not curves or longest < 2:
         return 1
-    mean = np.nanmean(curves, 0)
+    known = np.isfinite(curves)
+    mean = np.where(known, curves, 0.0).sum(0) / np.maximum(known.sum(0), 1)
     negative = np.flatnonzero(mean < 0)
     if not len(negative):
         return 1
