@@ -60,7 +60,7 @@ def test_ridge_against_the_normal_equations(shape):
     rng = np.random.default_rng(0)
     rows, targets, new = rng.normal(size=shape) + 3, rng.normal(size=(shape[0], 2)), rng.normal(size=(3, shape[1]))
     ridge, z, y = Ridge.of(rows, targets), rows - rows.mean(0), targets - targets.mean(0)
-    for penalty, got in zip((0.1, 10.0), ridge.path(new, (0.1, 10.0)), strict=True):
+    for penalty, got in zip((0.1, 10.0), ridge.path(new, np.array([0.1, 10.0])), strict=True):
         want = np.linalg.solve(z.T @ z + penalty * np.eye(shape[1]), z.T @ y)
         weights, intercept = ridge.weights(penalty)
         np.testing.assert_allclose(weights, want, rtol=1e-7, atol=1e-9)

@@ -95,7 +95,7 @@ class Problem:
         return base_forecast(self.pieces, kind, self.map.season, self.after.shape[1])
 
     def targets(self, kind: str) -> np.ndarray:
-        """What the linear map has to add to it, `(windows, outputs)`."""
+        """Corrections of it, `(windows, outputs)`, in units of the scale of the channels."""
         return ((self.after - self.base(kind)) / self.map.scale).reshape(len(self.after), -1)
 
     def error(self, forecasts: np.ndarray, which: np.ndarray) -> float:

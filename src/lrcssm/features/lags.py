@@ -93,22 +93,21 @@ class LagMap:
         - `seed`: of the random numbers.
         """
         pieces = np.stack(cases.series).astype(np.float64)
-        level = levels(pieces[..., :channels], season)
-        scale = _positive((pieces[..., :channels] - level).std((0, 1)))
-        others = pieces[..., channels:]
-        found = cls(
-            channels, known, season, min(max(season, horizon, 8), pieces.shape[1]), scale, level.mean(0)[0], _positive(level.std(0)[0]), others.mean((0, 1)),
-            _positive(others.std((0, 1))), None, None, np.zeros(1), np.ones(1),
-        )  # fmt: skip
-        seen = found._seen(cases, pieces, level)
+        own, others = pieces[..., :channels], pieces[..., channels:]
+        level = levels(own, season)
+        scale, other_mean = _positive((own - level).std((0, 1))), others.mean((0, 1))
+        other_scale = _positive(others.std((0, 1)))
+        seen = _seen(cases, (own - level) / scale, (others - other_mean) / other_scale)
         rng, length = np.random.default_rng(seed), pieces.shape[1]
         views = Views.of(seen, _VIEWS)
         units = draw(rng, design, len(_VIEWS), pieces.shape[2], length, max_time or max(length / 2, 1.0))
         sample = seen.take(np.sort(rng.permutation(len(seen))[:BATCH]))
-        units = scaled(
-            units, np.concatenate([some_taps(rng, part, units) for part, _ in batches(sample, views, units, BATCH)])
-        )
-        found = dataclasses.replace(found, views=views, units=units)
+        taps = [some_taps(rng, part, units) for part, _ in batches(sample, views, units, BATCH)]
+        found = cls(
+            channels, known, season, min(max(season, horizon, 8), length), scale, level.mean(0)[0],
+            _positive(level.std(0)[0]), other_mean, other_scale, views, scaled(units, np.concatenate(taps)), np.zeros(1),
+            np.ones(1),
+        )  # fmt: skip
         states = found.states(seen)
         return dataclasses.replace(found, state_mean=states.mean(0), state_scale=_positive(states.std(0)))
 
@@ -122,7 +121,8 @@ class LagMap:
         """
         pieces = np.stack(cases.series).astype(np.float64)
         level = levels(pieces[..., : self.channels], self.season)
-        seen = self._seen(cases, pieces, level)
+        own = (pieces[..., : self.channels] - level) / self.scale
+        seen = _seen(cases, own, (pieces[..., self.channels :] - self.other_mean) / self.other_scale)
         steps = np.stack(seen.series)
         far, near = (part.reshape(len(part), -1) for part in np.split(steps, [steps.shape[1] - self.near], 1))
         if future is not None and self.known:
@@ -146,12 +146,6 @@ class LagMap:
             found[which] = np.swapaxes(np.asarray(last), 0, 1)[: len(which)].reshape(len(which), -1)
         return found
 
-    def _seen(self, cases: Cases, pieces: np.ndarray, level: np.ndarray) -> Cases:
-        """The windows relative to their levels, and covariates, as the units see them."""
-        own = (pieces[..., : self.channels] - level) / self.scale
-        others = (pieces[..., self.channels :] - self.other_mean) / self.other_scale
-        return dataclasses.replace(cases, series=tuple(np.concatenate([own, others], -1)), targets=None)
-
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that rows depend on: JSON, and arrays by name."""
         arrays = {name: getattr(self, name) for name in _OWN}
@@ -174,6 +168,11 @@ class LagMap:
 def levels(pieces: np.ndarray, season: int) -> np.ndarray:
     """The mean of the last season of windows `(windows, time, channels)`, or of the whole window if the season is 1."""
     return pieces[:, -season if season > 1 else 0 :].mean(1, keepdims=True)
+
+
+def _seen(cases: Cases, own: np.ndarray, others: np.ndarray) -> Cases:
+    """Windows as the units see them."""
+    return dataclasses.replace(cases, series=tuple(np.concatenate([own, others], -1)), targets=None)
 
 
 def _positive(scale: np.ndarray) -> np.ndarray:
