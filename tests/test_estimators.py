@@ -416,15 +416,15 @@ def test_methods(tmp_path, capsys):
     )
     with pytest.raises(ValueError, match="after a fit by ridge regression, which cannot go on"):
         model.partial_fit(X, y)
-    with pytest.raises(ValueError, match="got method='newton'; give"):
+    with pytest.raises(ValueError, match="method is 'newton'; give auto, ridge or gradient"):
         LrcSSMClassifier(method="newton").fit(X, y)
-    with pytest.raises(ValueError, match='got method="ridge" and steps, which is for gradient steps'):
+    with pytest.raises(ValueError, match="The method ridge does not use steps"):
         LrcSSMRegressor(method="ridge", steps=3).fit(X, y)
-    with pytest.raises(ValueError, match='got method="ridge" and sample_weight'):
+    with pytest.raises(ValueError, match="The method ridge does not use sample_weight"):
         LrcSSMRegressor(method="ridge").fit(X, y, np.ones(40))
     for changes in ({"warm_start": True}, {"callbacks": print}, {"model_options": {"mixer": "mlp"}}):
-        assert method_of(LrcSSMClassifier(**changes), gradient=False) == "gradient"
-    assert method_of(LrcSSMClassifier(hidden_dim=64, missing="fill"), gradient=False) == "ridge"
+        assert method_of(LrcSSMClassifier(**changes), "classify") == "gradient"
+    assert method_of(LrcSSMClassifier(hidden_dim=64, missing="fill"), "classify") == "ridge"
 
 
 @pytest.mark.slow

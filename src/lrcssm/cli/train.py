@@ -19,7 +19,6 @@ from ..compilation import remember_compilations
 from ..data import Cases, Dataset, load
 from ..engine.solvers import SOLVERS
 from ..features import LiquidModel
-from ..features.model import N_FEATURES
 from ..interrupts import heeding_interrupts
 from ..machine import environment
 from ..memory import keep_memory
@@ -29,12 +28,14 @@ from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit,
 from ..training.folder import Folder, RunError
 from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
 from ..training.provenance import divide, judged, origin, same_run
-from ..training.recipe import find_preset
+from ..training.recipe import choose_method, find_preset
 from .devices import DeviceOptions, open_mesh, with_others
 from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
 from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
+
+_NAMES = {"ridge": "ridge on random liquid features", "gradient": "gradient steps"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,43 +98,43 @@ def run(options: Train) -> None:
     cases = data.cases(options.missing)
     train, validation = cases.take(split.train), cases.take(split.validation)
     known = Facts.of_dataset(data, cases)
-    method, reason = _method(options, known)
-    config, training = recipe(
-        known, given(options.model), given(options.training) | {"seed": options.seed},
-        preset=find_preset(options.preset, data),
-    )  # fmt: skip
+    method, reason = choose_method(options.method, known.task, _asked(options))
     folder = Folder(options.out or pathlib.Path("runs") / data.name)
-    try:
-        model = first_model(config, train, options.seed)
-    except TypeError as error:
-        raise RunError(_bad_options(config)) from error
     facts = {
         "command": command(options), "date": datetime.datetime.now().isoformat(timespec="seconds"),
         "versions": environment()["versions"], "options": dataclasses.asdict(options),
         "data": {"name": data.name, "cases": {name: len(part) for name, part in split._asdict().items()},
                  "steps": cases.longest, "channels": cases.channels, "classes": data.classes}
                  | origin(data, options.source, options.data_dir),
-        "method": method, "model": json.loads(config.to_json()), "parameters": parameter_count(model),
-        "training": dataclasses.asdict(training),
+        "method": method,
     }  # fmt: skip
-    if method == "ridge":
+    if method == "gradient":
+        config, training = recipe(
+            known, given(options.model), given(options.training) | {"seed": options.seed},
+            preset=find_preset(options.preset, data),
+        )  # fmt: skip
+        try:
+            model = first_model(config, train, options.seed)
+        except TypeError as error:
+            raise RunError(_bad_options(config)) from error
         facts |= {
-            "model": {"cell": "LRC", "n_features": N_FEATURES},
-            "parameters": None,
-            "training": {"seed": options.seed},
-        }
+            "model": json.loads(config.to_json()), "parameters": parameter_count(model),
+            "training": dataclasses.asdict(training),
+        }  # fmt: skip
+        about = f"{config.cell} model, {facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
+    else:
+        model = training = None
+        facts |= {"model": {}, "training": {"seed": options.seed}}
+        about = "--method gradient trains an LrcSSM by gradients instead."
     with folder.claimed(resume=options.resume, overwrite=options.overwrite) if first else contextlib.nullcontext():
         if first and options.resume and folder.file("run.json").exists():
             same_run(folder, facts)
         if not (options.quiet or options.json):
             _say(f"{data.name}: {len(train)} cases for training, {len(validation)} for validation, {len(split.test)} for test; "
                  f"{cases.longest} steps, {cases.channels} channels.{f' {data.guess}' if data.guess else ''}")  # fmt: skip
-            _say(reason)
-            if method == "gradient":
-                size = f"{facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
-                _say(f"{config.cell} model, {size}")
+            _say(f"Method: {_NAMES[method]}, {reason}. {about}")
         begin = functools.cache(lambda: folder.begin(facts, resume=options.resume)) if first else lambda: None
-        if method == "gradient":
+        if model is not None and training is not None:
             fitted = _fit(options, model, train, validation, training, mesh, folder, begin)
         else:
             # Leave-one-out needs no validation cases, so all of them are for training.
@@ -141,31 +142,19 @@ def run(options: Train) -> None:
             start = time.perf_counter()
             liquid = LiquidModel.fit(whole, known.task, known.outputs, seed=options.seed)
             fitted = Fitted(liquid, float("nan"), 0, (), time.perf_counter() - start)
-            facts |= {
-                "model": facts["model"] | json.loads(liquid.config.to_json()),
-                "parameters": liquid.parameter_count(),
-            }
+            facts |= {"model": json.loads(liquid.config.to_json()), "parameters": liquid.parameter_count()}
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
             _finish(options, data, part, which, fitted, cases.take(which), folder, facts)
 
 
-def _method(options: Train, known: Facts) -> tuple[str, str]:
-    """The method of training, and the reason for it in one sentence."""
-    asked = [name for name in ("model", "training") if given(getattr(options, name))]
-    asked += [name for name in ("preset", "on", "solver") if getattr(options, name) != getattr(Train, name)]
-    if options.method == "ridge" and known.task not in ("classify", "regress"):
-        raise RunError(f"--method ridge predicts one target for a series, not {known.task}; give --method gradient.")
-    if options.method == "ridge" and asked:
-        raise RunError("--method ridge has no options of model, training, solver or devices; leave them out.")
-    if options.method != "auto":
-        return options.method, f"Method: {options.method}, as given."
-    if asked:
-        return "gradient", "Method: gradient, because options of it were given."
-    if known.task not in ("classify", "regress"):
-        return "gradient", "Method: gradient, because each step has a target."
-    return "ridge", "Method: ridge on random liquid features; --method gradient trains an LrcSSM by gradients instead."
+def _asked(options: Train) -> list[str]:
+    """Flags that were given and that only gradient steps know."""
+    asked = [name for group in (options.model, options.training) for name in given(group)]
+    asked += [name for name in ("preset", "solver") if getattr(options, name) != getattr(Train, name)]
+    asked += ["devices"] if options.on != DeviceOptions() else []
+    return [flag(name) for name in asked]
 
 
 def _fit(

@@ -100,7 +100,7 @@ class Learner(Saved, BaseEstimator, Parameters):
             print(f"step {evaluation.step}  loss {evaluation.loss:.4g}{scores}  {evaluation.seconds:.1f} s", flush=True)
         return any([bool(callback(evaluation)) for callback in self._callbacks()])
 
-    def _outputs(self, cases: Cases) -> np.ndarray:
+    def _outputs_of(self, cases: Cases) -> np.ndarray:
         """Outputs of the model for each case, in double precision."""
         full = cases.take([*range(len(cases)), *[0] * (BATCH - len(cases))])
         found = self.trained_.outputs(full, batch=BATCH, solver=solver_of(self))
@@ -127,7 +127,8 @@ class SeriesLearner(Learner, SeriesParameters):
         with all_or_nothing(self):
             cases = self._known(X, y, sample_weight, times, reset=True)
             self.seed_ = seed_of(self.random_state)
-            if method_of(self, gradient=sample_weight is not None) == "ridge":
+            more = () if sample_weight is None else ("sample_weight",)
+            if method_of(self, self._task()[0], *more) == "ridge":
                 self._ridge(cases)
                 return
             config, training = self._configured(self._data_facts(cases), self.seed_)
@@ -151,7 +152,6 @@ class SeriesLearner(Learner, SeriesParameters):
     def _pass(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
         """`partial_fit`: each case once, from where the last call ended, at a constant learning rate after the warm-up."""
         with all_or_nothing(self):
-            method_of(self, gradient=True)
             first = not hasattr(self, "trained_")
             if not first and isinstance(self.model_, LiquidModel):
                 raise InvalidValue(
@@ -160,8 +160,8 @@ class SeriesLearner(Learner, SeriesParameters):
                 )
             cases = self._known(X, y, sample_weight, times, reset=first)
             if first:
+                method_of(self, self._task()[0], "partial_fit")
                 self.seed_ = seed_of(self.random_state)
-            if first:
                 config, _ = self._configured(self._data_facts(cases), self.seed_)
                 model = first_model(config, cases, self.seed_)
                 self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
@@ -178,12 +178,11 @@ class SeriesLearner(Learner, SeriesParameters):
 
     def _known(self, X: Any, y: Any, sample_weight: Any, times: Any, *, reset: bool) -> Cases:
         """Cases to learn from, checked; what has to be remembered of them is kept if `reset`."""
-        if y is None:
-            raise InvalidValue(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         self._callbacks()
+        targets = self._targets(y, reset=reset)
         series = as_series(self, X, reset=reset, nan=check_missing(self))
         check_consistent_length(series, y, sample_weight)
-        return self._cases(series, self._targets(y, reset=reset), times, sample_weight, reset=reset)
+        return self._cases(series, targets, times, sample_weight, reset=reset)
 
     @abc.abstractmethod
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
@@ -215,11 +214,11 @@ class SeriesLearner(Learner, SeriesParameters):
             series, targets, times=stamps, unit=unit, missing=self.missing, dtype=dtype, weights=weights
         )  # fmt: skip
 
-    def _predicted(self, X: Any, times: Any) -> np.ndarray:
+    def _outputs(self, X: Any, times: Any) -> np.ndarray:
         """The model's outputs for new series."""
         check_is_fitted(self, "trained_")
         series = as_series(self, X, reset=False, nan=check_missing(self))
-        return self._outputs(self._cases(series, None, times))
+        return self._outputs_of(self._cases(series, None, times))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         state = getattr(self, "_progress", None)

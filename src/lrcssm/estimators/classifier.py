@@ -1,24 +1,18 @@
 """The classifier that is trained by gradients."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from ..data import Cases
 from ..errors import InvalidValue
-from ..training.trained import as_probabilities
-from .arrays import check_array
 from .base import SeriesLearner, all_or_nothing
+from .kinds import Classifying
 from .parameters import ClassifierParameters, documented
 
 
 @documented
-class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
+class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
     """Classifier of time series, of equal length or not, with one channel or many.
 
     Without any parameter it is ridge regression on random liquid features, as `lrcssm.LrcRidgeClassifier`; parameters of model
@@ -44,7 +38,6 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    classes_: np.ndarray
     _classes_given = False  # true while `partial_fit` has been told all classes
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
@@ -81,23 +74,6 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
                 self._classes_given = False
         return self
 
-    def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
-        """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`."""
-        logits = self._predicted(X, times)
-        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
-
-    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
-        """The probability of each class, `(n_cases, n_classes)`."""
-        return as_probabilities(self._predicted(X, times))
-
-    def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """The most probable class of each case."""
-        return self.classes_[self._predicted(X, times).argmax(-1)]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
-        """The accuracy."""
-        return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
-
     def _expect(self, classes: Any) -> None:
         """Keep all classes in the first call of `partial_fit`, and compare them in later ones."""
         if not hasattr(self, "trained_"):
@@ -106,12 +82,6 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
             self.classes_ = np.unique(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise InvalidValue("partial_fit got other classes than in its first call; give the same, or none.")
-
-    def _labels(self, y: Any) -> np.ndarray:
-        y = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=self)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        return y
 
     def _numbers(self, labels: np.ndarray) -> np.ndarray:
         """Positions of the labels in `classes_`."""
@@ -124,11 +94,7 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
         labels = self._labels(y)
         if reset and not self._classes_given:
-            found = np.unique(labels)
-            if len(found) < 2:
-                raise InvalidValue(
-                    f"{type(self).__name__} got y with 1 class, {found[0]!r}; give cases of at least 2 classes."
-                )
+            found = self._classes_of(labels)
             if self._goes_on() and not np.array_equal(found, self.classes_):
                 raise InvalidValue(
                     f"fit got classes {found.tolist()}, but goes on from a model of {self.classes_.tolist()}; set "
@@ -145,8 +111,3 @@ class LrcSSMClassifier(ClassifierMixin, SeriesLearner, ClassifierParameters):
 
     def _described(self) -> dict[str, Any]:
         return {"classes": self.classes_}
-
-    def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        assert self.trained_.classes is not None
-        self.classes_ = self.trained_.classes
-        super()._remember(facts, arrays)

@@ -88,7 +88,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
             self._choose_season(series)
             self.window_ = window_of(self, min(len(one) for one in series), self.season_)
             self.horizon_ = int(self.horizon)
-            if method_of(self, gradient=False) == "ridge":
+            if method_of(self, "forecast") == "ridge":
                 self._ridge(series, stamps)
             elif self.n_past_ or self.n_future_:
                 raise InvalidValue(
@@ -138,7 +138,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         self._learn(config, how, cases, checked, unit=self.unit_)
         self.errors_ = np.zeros((0, self.horizon_, self.n_channels_))
         if checked is not None:
-            outputs, left = self._outputs(checked), np.asarray(checked.targets)
+            outputs, left = self._outputs_of(checked), np.asarray(checked.targets)
             found = [float(np.abs(gain * outputs - left).mean()) for gain in _GAINS]
             self.gain_ = float(_GAINS[int(np.argmin(found))])
             self.errors_ = (self.gain_ * outputs - left).reshape(-1, self.horizon_, self.n_channels_)
@@ -163,7 +163,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         if isinstance(self.model_, ForecastModel):
             return self.model_(self._cases(windows), self._future(windows))
         bare = Windows(windows.pieces, np.full_like(windows.after, np.nan), windows.stamps)
-        outputs = self._outputs(self._relative(bare)).reshape(windows.after.shape)
+        outputs = self._outputs_of(self._relative(bare)).reshape(windows.after.shape)
         return self.base_(self._cases(windows)) + self.gain_ * outputs
 
     def _ends(self, windows: Windows, coverage: float) -> tuple[np.ndarray, np.ndarray]:

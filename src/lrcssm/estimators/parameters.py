@@ -20,6 +20,7 @@ from ..errors import InvalidType, InvalidValue
 from ..models import ModelConfig
 from ..options import as_arguments, options_of
 from ..training import Evaluation, TrainingConfig
+from ..training.recipe import choose_method
 
 Kind = TypeVar("Kind", bound=type)
 Callback = Callable[[Evaluation], bool | None]
@@ -193,26 +194,21 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
 _FOR_BOTH = ("missing", "method", "horizon", "window", "season", "random_state", "verbose")
 
 
-def method_of(parameters: Any, *, gradient: bool) -> str:
+def method_of(parameters: Any, task: str, *more: str) -> str:
     """The method of training of an estimator.
 
     **Arguments:**
 
     - `parameters`: of the estimator.
-    - `gradient`: true if something besides its parameters asks for gradient steps.
+    - `task`: as for `ModelConfig`.
+    - `more`: what was given besides parameters and asks for gradient steps.
     """
-    name, method = type(parameters).__name__, parameters.method
-    if method not in ("auto", "ridge", "gradient"):
-        raise InvalidValue(f'{name} got method={method!r}; give "auto", "ridge" or "gradient".')
     defaults = {option.name: option.default for option in options_of(type(parameters)).values()}
     asked = [
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)
     ]  # fmt: skip
-    if method == "ridge" and (asked or gradient):
-        what = asked[0] if asked else "sample_weight or partial_fit"
-        raise InvalidValue(f'{name} got method="ridge" and {what}, which is for gradient steps; leave one of them out.')
-    return "gradient" if method == "gradient" or asked or gradient else "ridge"
+    return choose_method(parameters.method, task, [*asked, *more])[0]
 
 
 def _same(value: Any, default: Any) -> bool:

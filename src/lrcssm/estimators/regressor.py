@@ -4,17 +4,15 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 
 from ..errors import InvalidValue
-from .arrays import check_array
 from .base import SeriesLearner
+from .kinds import Regressing
 from .parameters import documented
 
 
 @documented
-class LrcSSMRegressor(RegressorMixin, SeriesLearner):
+class LrcSSMRegressor(Regressing, SeriesLearner):
     """Regressor from a time series to one number, or several (time series extrinsic regression).
 
     ```python
@@ -36,9 +34,6 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
     - `history_`, `n_iter_`: one `Evaluation` for each evaluation, and the number of steps made.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
-
-    n_outputs_: int
-    flat_: bool
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
         """Train a new model, or with `warm_start` go on with the one that is there.
@@ -62,33 +57,15 @@ class LrcSSMRegressor(RegressorMixin, SeriesLearner):
         self._pass(X, y, sample_weight, times)
         return self
 
-    def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """Numbers in the shape that `y` had: `(n_cases,)` or `(n_cases, n_outputs)`."""
-        found = self._predicted(X, times)
-        return found[:, 0] if self.flat_ else found
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
-        """R²; of several outputs, the mean of theirs."""
-        return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
-
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self)
-        outputs = 1 if y.ndim == 1 else y.shape[1]
+        numbers, outputs = self._numbers(y)
         if not reset and outputs != self.n_outputs_:
             raise InvalidValue(
                 f"partial_fit got {outputs} numbers for each case, but {type(self).__name__} was fitted to {self.n_outputs_}; "
                 "give as many."
             )
-        self.flat_, self.n_outputs_ = y.ndim == 1, outputs
-        return y.astype(np.dtype(jnp.result_type(float)))
+        self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
+        return numbers.astype(np.dtype(jnp.result_type(float)))
 
     def _task(self) -> tuple[str, int]:
         return "regress", self.n_outputs_
-
-    def _facts(self) -> dict[str, Any]:
-        return super()._facts() | {"flat_": self.flat_, "n_outputs_": self.n_outputs_}
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

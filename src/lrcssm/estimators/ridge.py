@@ -1,19 +1,13 @@
 """Classifier and regressor: random liquid features with a linear read-out by ridge regression."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
-from ..errors import InvalidValue
 from ..features import LiquidModel
 from ..training import Trained
-from ..training.trained import as_probabilities
-from .arrays import check_array
+from .kinds import Classifying, Regressing
 from .transformer import FeatureEstimator
 
 
@@ -28,17 +22,11 @@ class RidgeEstimator(FeatureEstimator):
 
     def _fit(self, X: Any, targets: np.ndarray, times: Any, task: str, outputs: int, classes: Any = None) -> None:
         drawing = self._drawing()
+        if hasattr(X, "__len__"):
+            check_consistent_length(X, targets)
         cases = self._cases(X, times, targets, reset=True)
         model = LiquidModel.fit(cases, task, outputs, **drawing)
         self.trained_ = Trained(model, classes, missing=self.missing, unit=cases.unit)
-
-    def _checked_targets(self, X: Any, y: Any, dtype: Any) -> np.ndarray:
-        if y is None:
-            raise InvalidValue(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        found = check_array(y, ensure_2d=False, dtype=dtype, input_name="y", estimator=self)
-        if hasattr(X, "__len__"):
-            check_consistent_length(X, found)
-        return found
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -46,7 +34,7 @@ class RidgeEstimator(FeatureEstimator):
         return tags
 
 
-class LrcRidgeClassifier(ClassifierMixin, RidgeEstimator):
+class LrcRidgeClassifier(Classifying, RidgeEstimator):
     """Classifier of time series in seconds: random liquid features and ridge regression, without gradient steps.
 
     ```python
@@ -76,8 +64,6 @@ class LrcRidgeClassifier(ClassifierMixin, RidgeEstimator):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    classes_: np.ndarray
-
     def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeClassifier":
         """Draw the features and fit their read-out.
 
@@ -88,42 +74,15 @@ class LrcRidgeClassifier(ClassifierMixin, RidgeEstimator):
         - `times`: time of each step, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a list of `(T_i,)`,
             increasing.
         """
-        y = column_or_1d(self._checked_targets(X, y, None), warn=True)
-        check_classification_targets(y)
-        classes, numbers = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise InvalidValue(
-                f"{type(self).__name__} got y with 1 class, {classes[0]!r}; give cases of at least 2 classes."
-            )
-        self._fit(X, numbers.astype(np.int32), times, "classify", len(classes), classes)
+        labels = self._labels(y)
+        classes = self._classes_of(labels)
+        numbers = np.searchsorted(classes, labels).astype(np.int32)
+        self._fit(X, numbers, times, "classify", len(classes), classes)
         self.classes_ = classes
         return self
 
-    def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
-        """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`."""
-        logits = self._outputs(X, times)
-        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
-        """The probability of each class, `(n_cases, n_classes)`."""
-        return as_probabilities(self._outputs(X, times))
-
-    def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """The most probable class of each case."""
-        best = self._outputs(X, times).argmax(1)
-        return self.classes_[best]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
-        """The accuracy."""
-        return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
-
-    def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        assert self.trained_.classes is not None
-        self.classes_ = self.trained_.classes
-        super()._remember(facts, arrays)
-
-
-class LrcRidgeRegressor(RegressorMixin, RidgeEstimator):
+class LrcRidgeRegressor(Regressing, RidgeEstimator):
     """Regressor from time series to numbers in seconds: random liquid features and ridge regression, without gradient steps.
 
     ```python
@@ -149,9 +108,6 @@ class LrcRidgeRegressor(RegressorMixin, RidgeEstimator):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    n_outputs_: int
-    flat_: bool
-
     def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeRegressor":
         """Draw the features and fit their read-out.
 
@@ -160,25 +116,7 @@ class LrcRidgeRegressor(RegressorMixin, RidgeEstimator):
         - `X`, `times`: as for `lrcssm.LrcRidgeClassifier`.
         - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`.
         """
-        y = self._checked_targets(X, y, np.float64)
-        outputs = 1 if y.ndim == 1 else y.shape[1]
-        self._fit(X, y, times, "regress", outputs)
-        self.flat_, self.n_outputs_ = y.ndim == 1, outputs
+        numbers, outputs = self._numbers(y)
+        self._fit(X, numbers, times, "regress", outputs)
+        self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
         return self
-
-    def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """Numbers in the shape that `y` had: `(n_cases,)` or `(n_cases, n_outputs)`."""
-        found = self._outputs(X, times)
-        return found[:, 0] if self.flat_ else found
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
-        """R²; of several outputs, the mean of theirs."""
-        return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
-
-    def _facts(self) -> dict[str, Any]:
-        return super()._facts() | {"flat_": self.flat_, "n_outputs_": self.n_outputs_}
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -76,16 +76,17 @@ def same_run(folder: Folder, facts: dict[str, Any]) -> None:
     """Refuse to go on with a run under other options than it was begun with; a checkpoint alone would not tell them all."""
     theirs = folder.read_json("run.json")
     options = ("split", "split_seed", "missing", "solver")
-    pairs = [(f"command has {name}", theirs.get("options", {}).get(name), facts["options"][name]) for name in options]
+    pairs = [(f"command has {name}=", theirs.get("options", {}).get(name), facts["options"][name]) for name in options]
+    pairs.append(("method is ", theirs.get("method"), facts["method"]))
     for part in ("model", "training", "data"):
         pairs += [
-            (f"{part} is {name}", theirs.get(part, {}).get(name), value)
+            (f"{part} is {name}=", theirs.get(part, {}).get(name), value)
             for name, value in facts[part].items()
             if (part != "data" or name == "fingerprint")
         ]
     for name, old, new in pairs:
         if old != new:
             raise RunError(
-                f"{folder.path} belongs to another run: its {name}={old!r}, not {new!r}; give the same again to go on with "
+                f"{folder.path} belongs to another run: its {name}{old!r}, not {new!r}; give the same again to go on with "
                 "it, or another folder to start anew."
             )

@@ -4,7 +4,7 @@ Everything that does not follow from the data is a default of `ModelConfig` or `
 architecture (`lrcssm.models.ARCHITECTURES`). Estimators, the command line, sweeps and experiments all call `recipe`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import plugins
@@ -48,6 +48,42 @@ class Facts(NamedTuple):
             return cls.of(cases, data.task, len(data.classes))
         target = data.targets[0] if isinstance(data.targets, tuple) else data.targets
         return cls.of(cases, data.task, 1 if target.ndim == 1 else target.shape[1])
+
+
+METHODS = ("auto", "ridge", "gradient")
+
+
+def choose_method(method: str, task: str, asked: Sequence[str] = ()) -> tuple[str, str]:
+    """Choose between ridge regression on random liquid features and gradient steps.
+
+    ```python
+    from lrcssm.training.recipe import choose_method
+
+    print(choose_method("auto", "classify", asked=["hidden_dim"]))  # ('gradient', 'because hidden_dim was given')
+    ```
+
+    **Arguments:**
+
+    - `method`: one of `METHODS`, where `"auto"` takes ridge unless something asks for gradient steps.
+    - `task`: as for `ModelConfig`.
+    - `asked`: names of what was given that only gradient steps know.
+
+    **Returns:**
+
+    `"ridge"` or `"gradient"`, and the reason, to follow a comma.
+    """
+    if method not in METHODS:
+        raise InvalidValue(f"method is {method!r}; give {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
+    whole = task != "per-step"
+    if method == "ridge" and not whole:
+        raise InvalidValue("The method ridge has no predictions of each step; take the method gradient.")
+    if method == "ridge" and asked:
+        raise InvalidValue(f"The method ridge does not use {asked[0]}; leave it out, or take the method gradient.")
+    if method != "auto":
+        return method, "as given"
+    if asked:
+        return "gradient", f"because {asked[0]} was given"
+    return ("ridge", "the default") if whole else ("gradient", f"because the task is {task}")
 
 
 class Preset(NamedTuple):
