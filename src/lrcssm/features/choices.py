@@ -72,6 +72,7 @@ class Problem:
     - `map`, `rows`: their columns.
     - `pieces`, `after`: transformed values in the windows and after them, `(windows, time, channels)`.
     - `truth`: the values after them as they are.
+    - `unit`: mean absolute deviation of each channel, in which errors are measured.
     """
 
     transform: str
@@ -80,6 +81,7 @@ class Problem:
     pieces: np.ndarray
     after: np.ndarray
     truth: np.ndarray
+    unit: np.ndarray
 
     @classmethod
     def of(cls, transform: str, cases: Cases, after: np.ndarray, future: Any, **how: Any) -> "Problem":
@@ -88,7 +90,8 @@ class Problem:
         made = LagMap.of(seen, after.shape[2], **how)
         pieces = np.stack(seen.series).astype(np.float64)[..., : after.shape[2]]
         then = np.log(after) if transform == "log" else after
-        return cls(transform, made, made(seen, future), pieces, then, after)
+        unit = np.abs(after - np.median(after, (0, 1))).mean((0, 1))
+        return cls(transform, made, made(seen, future), pieces, then, after, np.where(unit > 0, unit, 1.0))
 
     def base(self, kind: str) -> np.ndarray:
         """A simple forecast of all windows."""
@@ -99,9 +102,8 @@ class Problem:
         return ((self.after - self.base(kind)) / self.map.scale).reshape(len(self.after), -1)
 
     def error(self, forecasts: np.ndarray, which: np.ndarray) -> float:
-        """Mean absolute error of forecasts, not transformed; each channel in units of its mean absolute deviation."""
-        unit = np.abs(self.truth - np.median(self.truth, (0, 1))).mean((0, 1))
-        return float((np.abs(forecasts - self.truth[which]) / np.where(unit > 0, unit, 1.0)).mean())
+        """Mean absolute error of forecasts, not transformed; each channel in its unit."""
+        return float((np.abs(forecasts - self.truth[which]) / self.unit).mean())
 
     def judge(self, folds: list[Fold], states: bool) -> Iterator[Judged]:
         """All choices, each with its best penalty.
