@@ -122,6 +122,9 @@ def test_the_forecast_is_the_weighted_sum_of_its_choices():
             rows, row = np.hstack([rows, (level - middle) / spread]), np.append(row, (here - middle) / spread)
         starts = {"last": past[:, -1:], "season": past[:, -6:-3], "mean": level}[choice.base]
         start = {"last": now[-1], "season": now[-6:-3], "mean": here}[choice.base]
+        if choice.penalty is None:
+            total[choice.transform] += choice.weight * (start + np.zeros(3))
+            continue
         z, targets = rows - rows.mean(0), (then - starts) / scale
         weights = np.linalg.solve(z.T @ z + choice.penalty * np.eye(z.shape[1]), z.T @ (targets - targets.mean(0)))
         total[choice.transform] += choice.weight * (start + scale * ((row - rows.mean(0)) @ weights + targets.mean(0)))

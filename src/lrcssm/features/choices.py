@@ -1,7 +1,7 @@
 """Choices of a forecast, judged by rolling origins and averaged.
 
 A choice is a simple forecast (the last value, the last season, the level of the window), corrected by a linear map of the window's
-columns (see `lags`). The penalty of each is the one with the least mean absolute error in the second half of the windows, each
+columns (see `lags`), or as it is. The penalty of each is the one with the least mean absolute error in the second half of the windows, each
 forecast there by a fit on what came before (see `rolling`). The forecasts of all choices are averaged with weights that fall with
 their errors e as e^(−n), where n is the number of horizons that do not overlap: this is the likelihood of errors with a Laplace
 distribution. Few origins leave many choices alive, many origins single one out.
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
     - `transform`: `"log"` or `"none"`, of the forecast channels.
     - `base`: the simple forecast: `"last"`, `"season"` or `"mean"`.
     - `far`, `level`, `states`: factors of these blocks of columns.
-    - `penalty`: of the ridge regression.
+    - `penalty`: of the ridge regression; `None` for the simple forecast as it is.
     - `error`: its mean absolute error by rolling origins, in units of the deviation of the series.
     - `weight`: in the average.
     """
@@ -45,7 +45,7 @@ class Choice(NamedTuple):
     far: float
     level: float
     states: float
-    penalty: float
+    penalty: float | None
     error: float
     weight: float = 1.0
 
@@ -117,6 +117,13 @@ class Problem:
         tested = np.concatenate([fold.test for fold in folds])
         bases = [self.base(kind)[tested] for kind in kinds]
         targets = np.concatenate([self.targets(kind) for kind in kinds], 1)
+        for kind, base in zip(kinds, bases, strict=True):
+            forecasts = inverse(self.transform, base)
+            # The last value and the last season are the same under both transforms.
+            if self.transform == "none" or kind == "mean":
+                yield Judged(
+                    Choice(self.transform, kind, 0.0, 0.0, 0.0, None, self.error(forecasts, tested)), forecasts
+                )
         far = FAR if self.rows.far.shape[1] else FAR[:1]
         for factors in itertools.product(far, LEVELS, STATES if states else STATES[:1]):
             columns = self.rows.scaled((1.0, *factors))
@@ -133,6 +140,9 @@ class Problem:
 
     def fit(self, choice: Choice) -> tuple[np.ndarray, np.ndarray]:
         """Weights of all columns, `(columns, outputs)`, and intercept of a choice, fitted to all windows."""
+        if choice.penalty is None:
+            outputs = self.after.shape[1] * self.after.shape[2]
+            return np.zeros((sum(block.shape[1] for block in self.rows), outputs)), np.zeros(outputs)
         ridge = Ridge.of(self.rows.scaled(choice.factors), self.targets(choice.base))
         weights, intercept = ridge.weights(choice.penalty)
         whole, start = [], 0

@@ -1,5 +1,6 @@
 """Series for the benchmark of forecasters: four real ones that aeon brings, and four that are made."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,7 +30,9 @@ def _real(name: str) -> Callable[[], tuple[np.ndarray, np.ndarray | None]]:
         import aeon.datasets  # pyright: ignore[reportMissingImports]
 
         loader: Any = getattr(aeon.datasets, f"load_{name}")
-        return np.asarray(loader(), np.float64).reshape(-1, 1), None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # aeon 1.6 says that some of them will go
+            return np.asarray(loader(), np.float64).reshape(-1, 1), None
 
     return load
 
