@@ -133,6 +133,12 @@ def test_the_forecast_is_the_weighted_sum_of_its_choices():
     np.testing.assert_allclose(model(Cases.of(last[None, :, None], dtype=np.float64))[0, :, 0], want, rtol=1e-6)
 
 
+def test_a_level_far_from_those_of_training_does_no_harm():
+    y = wave(120)
+    model = LrcRidgeForecaster(horizon=3, season=12, **SMALL).fit(y)
+    np.testing.assert_allclose(model.predict(y + 1000) - 1000, model.predict(), atol=3)
+
+
 def test_the_margin_against_a_loop():
     errors = np.random.default_rng(0).normal(size=(19, 2))
     got = conformal_margin(errors, 0.9)
@@ -181,7 +187,7 @@ def test_the_season_is_used():
     without = LrcRidgeForecaster(horizon=20, season=1, window=model.window_, **SMALL).fit(y[:100])
     assert not without.season_guessed_
     errors = [np.abs(one.predict() - y[100:]).mean() for one in (model, without)]
-    assert errors[0] < 0.6 < errors[1] and any(choice.base == "season" for choice in model.choices_)
+    assert errors[0] < 0.9 * errors[1] and errors[0] < 0.6 and any(choice.base == "season" for choice in model.choices_)
     assert model.baseline_ < without.baseline_ and model.baseline_ == model.rolling_["naive_mae"]
 
 
@@ -209,7 +215,7 @@ def test_states_learn_what_lags_cannot():
     for i in range(1, 500):
         y[i] = 1.8 * np.sin(2.0 * y[i - 1]) + 0.02 * rng.normal()
     found = LrcRidgeForecaster(season=1, window=8, random_state=0).fit(y).rolling_
-    assert found["mae"] < 0.5 * found["lags_mae"] and found["mae"] < 0.5 * found["naive_mae"]
+    assert found["mae"] < 0.8 * found["lags_mae"] and found["mae"] < 0.5 * found["naive_mae"]
 
 
 def test_covariates_are_used():

@@ -127,7 +127,9 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         ]
         before = [one[:end] for one, end in zip(series, ends, strict=True)]
         earlier = None if stamps is None else [one[:end] for one, end in zip(stamps, ends, strict=True)]
-        self.base_, self.gain_ = fit_ridge(self, before, earlier, transform="none", units=0), 1.0
+        # As the network, which sees windows relative to their levels.
+        how_base = {"transform": "none", "units": 0, "level": self.level == "none"}
+        self.base_, self.gain_ = fit_ridge(self, before, earlier, **how_base), 1.0
         train, validation = (self._known(self._windows(series, stamps, begins)) for begins in (learned, held))
         cases = self._relative(train)
         facts = Facts(

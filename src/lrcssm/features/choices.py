@@ -105,13 +105,13 @@ class Problem:
         """Mean absolute error of forecasts, not transformed; each channel in its unit."""
         return float((np.abs(forecasts - self.truth[which]) / self.unit).mean())
 
-    def judge(self, folds: list[Fold], states: bool) -> Iterator[Judged]:
+    def judge(self, folds: list[Fold], *, states: bool, level: bool) -> Iterator[Judged]:
         """All choices, each with its best penalty.
 
         **Arguments:**
 
         - `folds`: at least one.
-        - `states`: true if random units are to be tried.
+        - `states`, `level`: true if random units and the level are to be tried.
         """
         kinds = [kind for kind in BASES if kind != "season" or self.map.season > 1]
         tested = np.concatenate([fold.test for fold in folds])
@@ -125,7 +125,7 @@ class Problem:
                     Choice(self.transform, kind, 0.0, 0.0, 0.0, None, self.error(forecasts, tested)), forecasts
                 )
         far = FAR if self.rows.far.shape[1] else FAR[:1]
-        for factors in itertools.product(far, LEVELS, STATES if states else STATES[:1]):
+        for factors in itertools.product(far, LEVELS if level else LEVELS[:1], STATES if states else STATES[:1]):
             columns = self.rows.scaled((1.0, *factors))
             paths = [Ridge.of(columns[train], targets[train]).path(columns[test], PENALTIES) for train, test in folds]
             best: dict[str, Judged] = {}

@@ -113,6 +113,7 @@ class ForecastModel:
         begins: np.ndarray | None = None,
         transform: str = "auto",
         units: int = 256,
+        level: bool = True,
         max_time: float | None = None,
         seed: int = 0,
     ) -> "ForecastModel":
@@ -139,6 +140,8 @@ class ForecastModel:
             step if not given.
         - `transform`: `"none"`, `"log"`, or `"auto"` for both, weighted as all choices.
         - `units`: random liquid units; 0 for ridge regression on lags.
+        - `level`: whether the level of the window may count; without it, a series that is shifted has a forecast that is
+            shifted as much.
         - `max_time`: the longest time constant of a unit, in steps; half of the window if not given.
         - `seed`: of the random units.
         """
@@ -154,7 +157,7 @@ class ForecastModel:
         problems = [Problem.of(name, cases, after, future, **how) for name in transforms(transform, cases, after)]
         tested = np.concatenate([fold.test for fold in folds]) if folds else np.zeros(0, int)
         if folds:
-            found = [one for problem in problems for one in problem.judge(folds, units > 0)]
+            found = [one for problem in problems for one in problem.judge(folds, states=units > 0, level=level)]
             spacing = max(float(np.median(np.diff(begins))), 1.0) if windows > 1 else 1.0
             count = len(tested) * spacing / horizon
             members = averaged(found, count)

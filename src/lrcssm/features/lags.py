@@ -5,7 +5,7 @@ A window of W values y ends at step t. Its columns are, in blocks,
     near         (y_{t−i} − ℓ) / s for i from 0 to a season or a horizon, where ℓ is the mean of the last season, or of the window
                  if there is none, and s the scale of such differences in training; and covariates at these steps, standardised
     far          the same for the other steps of the window
-    level        ℓ, standardised
+    level        ℓ, standardised and cut off at 3 standard deviations
     states       of random `LRC` units after the window; they see near and far steps one after the other
 
 Lags and states are relative to the level, so that a trend, which brings levels never seen before, is no obstacle.
@@ -30,6 +30,7 @@ _SIZES = ("channels", "known", "season", "near")
 _OWN = ("scale", "level_mean", "level_scale", "other_mean", "other_scale", "state_mean", "state_scale")
 _VIEW_ARRAYS = ("mean", "scale", "difference_scale", "case_difference_scale")
 _TINY = 1e-9
+_MOST = 3.0  # a level further from those of training counts as this many of their standard deviations
 
 
 class Rows(NamedTuple):
@@ -131,7 +132,8 @@ class LagMap:
         states = (self.states(seen) - self.state_mean) / self.state_scale
         # All states together weigh as much as all lags.
         states *= np.sqrt((near.shape[1] + far.shape[1]) / states.shape[1])
-        return Rows(near, far, (level[:, 0] - self.level_mean) / self.level_scale, states)
+        far_off = np.clip((level[:, 0] - self.level_mean) / self.level_scale, -_MOST, _MOST)
+        return Rows(near, far, far_off, states)
 
     def columns(self, window: int, inputs: int, horizon: int) -> int:
         """Number of columns of all blocks, for windows of so many steps and channels."""
