@@ -68,10 +68,13 @@ def features_method():
     words.axis("off")
     words.text(0, 0.5, "of each state:\nits statistics, in units of\nthe training states", va="center", fontsize=10)
     for row, (wanted, name) in enumerate(((9, "fast"), (45, "slower"), (150, "slow"))):
-        # Of the units of this time scale, the one that follows the series best.
-        near = np.abs(np.log(scales / wanted)) < 0.25
-        swing = np.where(near, states[:, :, column].std(0) / np.asarray(reference.scale)[:, 0], -1)
-        g, u = np.unravel_index(swing.argmax(), swing.shape)
+        # Of the units of this time scale, the one that follows the series best, smoothed as it smooths.
+        near = np.abs(np.log(scales / wanted)) < 0.35
+        window = np.ones(max(1, wanted // 3)) / max(1, wanted // 3)
+        smooth = np.convolve(cases.series[case][:, 0], window)[:LENGTH][100:]
+        late = states[100:, :, column]
+        swing = np.einsum("t,tgu->gu", smooth - smooth.mean(), late - late.mean(0)) / np.maximum(late.std(0), 1e-3)
+        g, u = np.unravel_index(np.where(near, swing, -np.inf).argmax(), swing.shape)
         axes = figure.add_subplot(grid[row + 1, 0])
         axes.plot(states[:, g, column, u], color=COLOURS[row], linewidth=1)
         for threshold in np.asarray(reference.thresholds)[:, g, 0, u]:

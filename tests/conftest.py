@@ -16,6 +16,9 @@ os.environ["XLA_FLAGS"] = " ".join(
     ]
 )
 
+# Nothing is written to the cache of whoever runs the tests.
+os.environ.setdefault("LRCSSM_COMPILATIONS", "off")
+
 import hypothesis
 import jax
 import jaxtyping

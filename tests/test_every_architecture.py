@@ -14,7 +14,11 @@ from lrcssm.models import ARCHITECTURES, trainable
 from lrcssm.models.step import start
 
 SMALL = {"input_dim": 3, "output_dim": 2, "hidden_dim": 4, "state_dim": 4, "num_blocks": 1}
-FEWER = {"rformer": {"signature": {"windows": 3, "level": 2, "view": "global"}}}
+# Of a network with many kinks, finite differences are too coarse.
+EQUATION = {"cell_options": {"solver_steps": 30, "vf_depth": 1, "vf_width": 6}}
+FEWER = {"rformer": {"signature": {"windows": 3, "level": 2, "view": "global"}}} | dict.fromkeys(
+    ("ncde", "nrde", "log-ncde"), EQUATION
+)
 WITHOUT_TIME = ("hyena",)  # refuses `dt`
 # Controlled equations do not see how fast their path is gone through, and attention counts steps: time is a channel for them.
 WITHOUT_SPEED = ("ncde", "nrde", "log-ncde", "transformer", "rformer")

@@ -35,10 +35,10 @@ def fitted(kind):
 
 @pytest.mark.parametrize("kind", ["gradient", "ridge"])
 def test_programs_for_many_lengths(kind, caplog):
-    """40 lengths within two powers of two: eight rungs of the ladder, so at most as many programs of the model."""
+    """24 lengths within two powers of two: eight rungs of the ladder, so at most as many programs of the model."""
     model = fitted(kind)
     with caplog.at_level(logging.WARNING), jax.log_compiles():
-        for length in LENGTHS[(LENGTHS > 64) & (LENGTHS <= 256)][:40]:
+        for length in LENGTHS[(LENGTHS > 64) & (LENGTHS <= 256)][:24]:
             model.predict(series([length]))
     compiled = [
         r.getMessage().split("compilation of ")[1].split()[0]

@@ -84,8 +84,8 @@ def test_headlines():
     found = score(outputs, targets, classify=True) | {"baseline": {"prediction": "c", "accuracy": 0.5}}
     text = headline(found, outputs, targets, ["a", "b", "c"])
     assert text == (
-        "88% of 8 test cases are right (95 % interval 53% to 98%); the two classes most often confused are b and c (1 of the "
-        "test cases). Always predicting c would be right in 50%."
+        "88% of 8 test cases are right (95 % interval 53% to 98%); the two classes most often confused are b and c "
+        "(1 mistake). Always predicting c would be right in 50%."
     )
     right = headline(score(np.eye(3), np.arange(3), classify=True), np.eye(3), np.arange(3), ["a", "b", "c"])
     assert right == "All 3 test cases are right (95 % interval 44% to 100%)."

@@ -89,7 +89,8 @@ def test_the_report_stands_alone(digits):
         assert word in page
     assert "Iterations of the solver" not in page  # a sequential sweep has none
     assert not re.search(r"(src|href)=[\"']https?:", page)
-    assert page.count("<svg") == page.count("</svg>") == 4
+    # Confusion, reliability, six cases, two learning curves, memory.
+    assert page.count("<svg") == page.count("</svg>") == 11
 
 
 def test_evaluate_repeats_the_scores(digits, capsys):

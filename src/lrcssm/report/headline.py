@@ -11,7 +11,7 @@ from .text import listed
 
 _LONGEST = 60
 STATISTIC_WORDS = {
-    "above": "share of steps above a threshold", "mean": "mean", "std": "standard deviation", "max": "maximum",
+    "above": "share above a threshold", "mean": "mean", "std": "standard deviation", "max": "maximum",
     "min": "minimum", "rises": "share of rises", "last": "last state",
 }  # fmt: skip
 
@@ -75,7 +75,7 @@ def _right(found: dict[str, Any], outputs: np.ndarray, targets: np.ndarray, clas
         names = [_short(classes[first]), _short(classes[1 - first])]
         return f"{start}; {n} of {names[0]} {_were(n)} taken for {names[1]}, and {m} the other way round."
     names = [_short(classes[k]) for k in pair]
-    return f"{start}; the two classes most often confused are {names[0]} and {names[1]} ({number} of the {of})."
+    return f"{start}; the two classes most often confused are {names[0]} and {names[1]} ({number} {'mistake' if number == 1 else 'mistakes'})."
 
 
 def _off(found: dict[str, Any], count: int, of: str) -> str:
@@ -115,7 +115,10 @@ def spoken(found: Explanation, k: int) -> str:
         if len(names):
             best = int(values.argmax())
             parts.append(f"{_short(names[best])} ({values[best] / total:.0%})")
-    what = f"For {_short(found.classes[k])}" if found.classes is not None else "For the predictions"
+    what = "For the predictions"
+    if found.classes is not None:
+        names = [_short(name) for name in found.classes]
+        what = f"Between {names[0]} and {names[1]}" if len(names) == 2 else f"For {names[k]}"
     return f"{what}: {listed(parts)}."
 
 

@@ -1,6 +1,7 @@
 """The part of a report about predictions: how good they are, which classes are confused, and what mattered."""
 
 import dataclasses
+import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..training.trained import as_probabilities
 from . import outcome, plots
 from .headline import STATISTIC_WORDS, headline, most_confused, spoken
 from .page import bars, folded, row, section, table, wide
+from .steps import timelines, worst
 
 _SHOWN_CLASSES = 12
 _SHOWN_CHANNELS = 20
@@ -111,7 +113,8 @@ class Judged:
             )
         names = self.trained.channels or [f"channel {i}" for i in range(self.cases.channels)]
         order = np.argsort(-found.losses, kind="stable")
-        text = (lambda x: f"{100 * x:+.1f} points") if found.of == "accuracy" else (lambda x: f"{x:+.3f}")
+        # Adding 0 makes 0 of −0.
+        text = lambda x: f"{round(100 * x, 1) + 0:+.1f} points" if found.of == "accuracy" else f"{round(x, 3) + 0:+.3f}"
         rows = [(str(names[i]), -float(found.losses[i]), text(-found.losses[i])) for i in order]
         content = bars([(name, -value, shown) for name, value, shown in rows[:_SHOWN_CHANNELS]])
         if len(rows) > _SHOWN_CHANNELS:
@@ -137,9 +140,12 @@ class Judged:
         return explanation_section(found, len(self.cases), self.part)
 
     def _furthest(self) -> str:
-        """The most uncertain cases, or those furthest off; nothing where each step has a target."""
+        """The most uncertain cases, or those furthest off."""
         if isinstance(self.cases.targets, tuple):
-            return ""
+            chosen = worst(self.outputs, self.cases, self.classes is not None)
+            picture = timelines(self.outputs, self.cases, self.classes, self.ids, chosen)
+            title = f"{self.part.capitalize()} cases that are furthest off"
+            return section(title, "True and predicted targets of each step.", wide(plots.svg(picture)))
         outputs, targets = np.asarray(self.outputs), np.asarray(self.cases.targets)
         classify = self.classes is not None
         chosen = outcome.uncertain(outputs, targets, classify)
@@ -189,7 +195,9 @@ def explanation_section(found: Explanation, total: int, part: str) -> str:
         return ""
     count = np.bincount(found.predicted, minlength=len(size)) if found.classes is not None else -np.arange(len(size))
     shown = np.sort(known[np.argsort(-count[known], kind="stable")][:_SHOWN_CLASSES])
-    names = [found.classes[k] for k in shown] if found.classes is not None else [f"output {k}" for k in shown]
+    if found.classes is not None and len(found.classes) == 2:
+        shown = shown[:1]  # what speaks for one class speaks against the other as much
+    names = _columns(found, shown)
     shares = found.by_class[shown]
     # Each class by itself: of what speaks for and against it, together 1.
     shares = shares / np.abs(shares.sum((1, 2, 3), keepdims=True))
@@ -202,16 +210,31 @@ def explanation_section(found: Explanation, total: int, part: str) -> str:
         axes.insert(0, ("channel", every[:, top], [found.channels[i] for i in top]))
     for label, values, columns in axes:
         texts = np.array([[f"{100 * value:.0f}" for value in line] for line in values])
-        figure, _ = outcome.matrix(values.T, columns, names, texts.T, cell=(0.46, 0.28))
+        figure, _ = outcome.matrix(values.T, columns, names, texts.T, cell=(0.46 if len(names) > 1 else 1.5, 0.28))
         pictures.append((wide(plots.svg(figure)), f"by {label}, %"))
-    words = " ".join(text for k in shown[:5] if (text := spoken(found, int(k))))
+    words = "".join(f"<li>{html.escape(text)}</li>" for k in shown if (text := spoken(found, int(k))))
     cases = f"{len(found.contributions)} of {total}" if len(found.contributions) < total else f"all {total}"
-    subject = "for a class" if found.classes is not None else "in the predictions"
-    about = (
-        f"{words} Ridge weights times features, summed over groups of features and averaged over {cases} {part} cases: blue speaks "
-        f"{subject}, red against, and each column adds up to 100 %. The time scale is the number of steps that a unit looks back; "
-        "units that mix channels count for each by its share of the mix."
+    subject = (
+        "blue speaks for the class, red against it"
+        if found.classes is not None
+        else "blue adds to the predictions, red takes"
     )
-    if len(shown) < len(size):
+    about = (
+        f"Ridge weights times features, summed over groups of features and averaged over {cases} {part} cases: {subject}, and each "
+        "column adds up to 100 %. The time scale is the number of steps that a unit looks back; units that mix channels count for "
+        "each by its share of the mix."
+    )
+    if len(shown) < len(size) != 2:
         about += f" {len(shown)} of {len(size)} classes are shown."
-    return section("What spoke for a class" if found.classes is not None else "What decided", about, row(pictures))
+    return section(
+        "What spoke for a class" if found.classes is not None else "What decided",
+        about,
+        f"<ul>{words}</ul>" + row(pictures),
+    )
+
+
+def _columns(found: Explanation, shown: np.ndarray) -> list[str]:
+    """Names of the outputs that an explanation shows."""
+    if found.classes is None:
+        return ["prediction"] if len(found.by_class) == 1 else [f"output {k}" for k in shown]
+    return [" or ".join(found.classes)] if len(found.classes) == 2 else [found.classes[k] for k in shown]

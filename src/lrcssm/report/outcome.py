@@ -25,7 +25,7 @@ def confusion_counts(targets: np.ndarray, guesses: np.ndarray, classes: int) -> 
 def confusion(counts: np.ndarray, classes: Sequence[str]) -> Figure:
     """Confusion matrix: shares of each true class as colours, cases as numbers where there is room."""
     size = len(counts)
-    cell = 0.42 if size <= _COUNTED else 0.16 if size <= _NAMED else 9 / size
+    cell = 0.7 if size <= 4 else 0.32 if size <= _COUNTED else 0.16 if size <= _NAMED else 9 / size
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     texts = np.where(counts > 0, counts.astype(str), "") if size <= _COUNTED else None
     names = list(classes) if size <= _NAMED else None
@@ -85,7 +85,6 @@ def diagram(found: Reliability) -> Figure:
     figure, axes = narrow(3.3, 3.7)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":", label="perfectly calibrated")
     sizes = 15 + 150 * found.count / found.count.max()
-    axes.plot(found.confidence, found.accuracy, color=BLUE, linewidth=1)
     axes.scatter(found.confidence, found.accuracy, s=sizes, color=BLUE, alpha=0.7, linewidths=0, label="groups of cases",
                  clip_on=False)  # fmt: skip
     axes.set(xlabel="probability of the predicted class", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))

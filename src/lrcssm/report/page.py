@@ -12,7 +12,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 56rem; margin: 2rem auto;
   padding: 0 1rem; overflow-wrap: anywhere; -webkit-text-size-adjust: 100%; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; }
-p { margin: .3rem 0 .8rem; color: var(--soft); } .headline { font-size: 1.15rem; color: var(--ink); margin: .8rem 0 .3rem; }
+ul { margin: .2rem 0 .8rem; padding-left: 1.2rem; color: var(--soft); } p { margin: .3rem 0 .8rem; color: var(--soft); } .headline { font-size: 1.15rem; color: var(--ink); margin: .8rem 0 .3rem; }
 svg { max-width: 100%; height: auto; } svg text { fill: var(--ink); }
 code, pre { font: 13px/1.5 ui-monospace, monospace; background: var(--box); border-radius: 4px; padding: .1rem .3rem; }
 pre { padding: .7rem; overflow-x: auto; white-space: pre-wrap; }
