@@ -111,7 +111,9 @@ def open_model(where: str) -> Trained:
         raise RunError(f"{where} holds no trained model; is it the folder of a finished run?")
     trained = load_trained(path)
     if trained.task == "forecast":
-        raise RunError("The model is that of an LrcSSMForecaster, which forecasts only with LrcSSMForecaster.load.")
+        raise RunError(
+            "The model is that of a forecaster; load it in Python with its class, such as lrcssm.LrcRidgeForecaster.load."
+        )
     return trained
 
 

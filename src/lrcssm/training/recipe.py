@@ -82,11 +82,13 @@ def choose_method(
     """
     if method not in METHODS:
         raise InvalidValue(f"method is {method!r}; give {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
-    whole = task in ("classify", "regress")
+    whole = task != "per-step"
     if method in ("ridge", "logistic"):
         if not whole or (method == "logistic" and task != "classify"):
-            kinds = "one target for a series" if method == "ridge" else "one class for a series"
-            raise InvalidValue(f"The method {method} predicts {kinds}, not {task}; take the method gradient.")
+            kinds = "no targets of each step" if method == "ridge" else "one class for a series"
+            raise InvalidValue(
+                f"The method {method} predicts {kinds}, and the task is {task}; take the method gradient."
+            )
         if asked:
             raise InvalidValue(
                 f"The method {method} does not use {asked[0]}; leave it out, or take the method gradient."

@@ -15,10 +15,12 @@ import numpy as np
 from ..data import Cases, Dataset
 from ..engine import Auto, Solver
 from ..errors import FileError, InvalidType, InvalidValue
-from ..features import LiquidModel
+from ..features import ForecastModel, LiquidModel
 from ..files import named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel, Stream, check_size
 from .metrics import finite_outputs, log_softmax, predict
+
+_RIDGE = {kind.__name__: kind for kind in (LiquidModel, ForecastModel)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Trained:
 
     **Attributes:**
 
-    - `model`: a `SequenceModel`, or the `lrcssm.features.LiquidModel` of ridge regression.
+    - `model`: a `SequenceModel`, or the `lrcssm.features.LiquidModel` or `ForecastModel` of ridge regression.
     - `classes`: labels of the classes in the order of the outputs; `None` for numbers.
     - `channels`: names of the channels, if they have any.
     - `missing`: policy for missing values, as for `Cases.of`.
@@ -77,7 +79,7 @@ class Trained:
         - `solver`: of the recurrences.
         """
         given = self.cases(cases) if isinstance(cases, Dataset) else cases
-        if isinstance(self.model, LiquidModel):
+        if isinstance(self.model, tuple(_RIDGE.values())):
             return finite_outputs(self.model.outputs(given), given)
         return predict(self.model, given, batch, solver, self.lengths)
 
@@ -189,7 +191,7 @@ class Trained:
         - `path`: a file that is there is replaced, at once or not at all.
         """
         labels = self.classes
-        if isinstance(self.model, LiquidModel):
+        if isinstance(self.model, tuple(_RIDGE.values())):
             config, own = self.model.to_arrays()
         else:
             config, own = json.loads(self.model.config.to_json()), named_leaves(self.model)
@@ -223,8 +225,8 @@ class Trained:
             place = own if name.startswith("model") else extra
             place[name.removeprefix("model").removeprefix("extra/")] = array
         try:
-            if header["model"] == "LiquidModel":
-                return cls(LiquidModel.from_arrays(header["config"], own), extra=extra, **_described(header))
+            if (kind := _RIDGE.get(header["model"])) is not None:
+                return cls(kind.from_arrays(header["config"], own), extra=extra, **_described(header))
             config = ModelConfig.from_json(json.dumps(header["config"]))
             check_size(config, {name: array.shape for name, array in own.items()}, str(path))
             return cls(_filled(path, config, own), extra=extra, **_described(header))
