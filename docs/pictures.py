@@ -14,6 +14,8 @@ import numpy as np
 
 import lrcssm
 from lrcssm.cells import LRC
+from lrcssm.estimators.backtest import backtest, origins_of
+from lrcssm.report.forecast import forecast_figure
 from lrcssm_paper.benchmark.scaling import draw as draw_scaling
 
 jax.config.update("jax_enable_x64", True)
@@ -126,9 +128,27 @@ def scaling():
     return draw_scaling(json.loads((FOLDER.parent.parent / "results" / "scaling-cpu.json").read_text()))
 
 
+def forecast():
+    """Airline passengers, as `lrcssm forecast` draws them; the data come with aeon."""
+    from aeon.datasets import load_airline
+
+    values = np.asarray(load_airline(), float).reshape(-1, 1)
+    with jax.enable_x64(False):
+        make = lambda: lrcssm.LrcRidgeForecaster(horizon=12, random_state=0)
+        origins = origins_of(len(values), 12, 8)
+        rolled = backtest(make, values, origins)
+        model = make().fit(values)
+        low, high = model.predict_interval()
+    months = np.arange("1949-01", "1962-01", dtype="datetime64[M]").astype(str)
+    return forecast_figure(
+        values, model.predict(), low, high, names=["passengers"], coverage=0.9, rolled=rolled.forecasts, origins=origins,
+        stamps=months,
+    )  # fmt: skip
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
-    for draw in (time_constants, output_scale, gradient_norm, speed, scaling):
+    for draw in (time_constants, output_scale, gradient_norm, speed, scaling, forecast):
         path = FOLDER / f"{draw.__name__.replace('_', '-')}.png"
         draw().savefig(path, dpi=110, metadata={"Software": None})
         print(path.relative_to(FOLDER.parent.parent))

@@ -11,10 +11,14 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import lrcssm
 from lrcssm import LrcSSMForecaster
+from lrcssm.data import Cases
+from lrcssm.estimators.parameters import method_of
 from lrcssm.estimators.windows import as_cases, cut, levels, naive_error, positions, seasonal_naive, usable, window_of
+from lrcssm.features import ForecastModel
 
 TINY = {
-    "hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "random_state": 0,
+    "hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 8, "steps": 4, "check_every": 2, "window": 12, "horizon": 3, "season": 1,
+    "random_state": 0,
 }  # fmt: skip
 
 # predict takes a series and gives what comes after it: one row for each step ahead, not for each row of X.
@@ -81,8 +85,10 @@ def test_validation_comes_after_training_and_is_never_trained_on(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         LrcSSMForecaster(**TINY | {"level": "none", "validation_fraction": 0.2}).fit(np.arange(100.0))
     inputs = [max(one.max() for one in seen["train"].series), min(one.min() for one in seen["validation"].series)]
-    assert seen["train"].targets.max() == 79 and seen["validation"].targets.min() == 80
-    assert inputs == [76, 68] and seen["validation"].targets.max() == 99
+    # Of the 66 windows that lie with what follows them in the first 80 values, 4 steps of 8 cases see 32; what follows the 18
+    # others begins there or later.
+    assert len(seen["train"].series) == 32 and len(seen["validation"].series) == 18
+    assert inputs == [76, 68]
 
 
 def test_it_goes_on_with_its_own_forecasts(fitted):
@@ -92,8 +98,9 @@ def test_it_goes_on_with_its_own_forecasts(fitted):
     # The same, in one go over all inputs instead of piece by piece with a state.
     series, level = fitted.tails_[0], fitted.tails_[0].mean(0)
     for start in (3, 6):
-        inputs = np.concatenate([series - level, far[:start, None] - level]).astype(np.float32)
-        want = fitted.model_(jax.numpy.asarray(inputs))[0] + level
+        whole = np.concatenate([series, far[:start, None]])
+        base = fitted.base_(Cases.of(whole[None, -12:], dtype=np.float64))[0, :, 0]
+        want = base + fitted.gain_ * np.asarray(fitted.model_(jax.numpy.asarray((whole - level).astype(np.float32)))[0])
         np.testing.assert_allclose(far[start : start + 3], want[: len(far) - start], rtol=1e-4, atol=1e-5)
 
 
@@ -275,7 +282,9 @@ def test_times(tmp_path):
     hours, minutes = LrcSSMForecaster(**TINY).fit(y, times=times), LrcSSMForecaster(**TINY).fit(y, times=60 * times)
     np.testing.assert_allclose(hours.predict(horizon=7), minutes.predict(horizon=7), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(hours.predict(), hours.predict(y, times=times), rtol=1e-5)
-    assert np.abs(hours.predict(y, times=3 * times) - hours.predict()).max() > 1e-5
+    eager = copy.copy(hours)
+    eager.gain_ = 1.0  # ridge on lags counts steps; the network sees the time between them
+    assert np.abs(eager.predict(y, times=3 * times) - eager.predict()).max() > 1e-5
     new = copy.copy(hours).update(y[:5], times=times[-1] + times[:5])
     both = np.concatenate([y, y[:5]]), np.concatenate([times, times[-1] + times[:5]])
     np.testing.assert_allclose(new.predict(), hours.predict(both[0], times=both[1]), rtol=1e-5)
@@ -296,8 +305,54 @@ def test_architectures():
 
 @pytest.mark.parametrize(("window", "wants"), [(None, [64, 28]), (24, [24, 24])])
 def test_the_window_is_chosen(window, wants):
-    model = LrcSSMForecaster(window=window, horizon=4, season=12, patch=4)
-    assert [window_of(model, length) for length in (300, 80)] == wants
+    model = LrcSSMForecaster(window=window, horizon=4, patch=4)
+    assert [window_of(model, length, 12) for length in (300, 80)] == wants
+
+
+def test_methods(capsys, tmp_path):
+    """Ridge by default, as for the classifiers; whatever belongs to gradient steps asks for them."""
+    y = sines(90, noise=0.1)
+    model = LrcSSMForecaster(horizon=3, season=12, random_state=0, verbose=1).fit(y)
+    assert isinstance(model.model_, ForecastModel) and "ridge on lags and liquid states" in capsys.readouterr().out
+    same = lrcssm.LrcRidgeForecaster(horizon=3, season=12, random_state=0).fit(y)
+    np.testing.assert_array_equal(model.predict(horizon=7), same.predict(horizon=7))
+    np.testing.assert_array_equal(model.predict_interval(), same.predict_interval())
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(LrcSSMForecaster.load(tmp_path / "model").predict(), model.predict())
+    for changes in ({"level": "last"}, {"hidden_dim": 8}, {"validation_fraction": 0.3}, {"warm_start": True}):
+        assert method_of(LrcSSMForecaster(**changes), "forecast") == "gradient"
+    assert method_of(LrcSSMForecaster(horizon=4, window=8, season=2, missing="fill"), "forecast") == "ridge"
+    with pytest.raises(ValueError, match="The method ridge does not use steps"):
+        LrcSSMForecaster(method="ridge", steps=3).fit(y)
+    with pytest.raises(ValueError, match="got covariates, which gradient steps do not take"):
+        LrcSSMForecaster(**TINY).fit(y, past_covariates=y)
+
+
+def test_gradients_start_from_ridge_on_lags(fitted, tmp_path):
+    """The gain is the best of eleven on the held-out part: without the network it would be ridge on lags."""
+    y = sines()
+    assert 0 <= fitted.gain_ <= 1 and fitted.base_.config.season == 1
+    base = fitted.base_(Cases.of(y[None, -12:, None], dtype=np.float64))[0, :, 0]
+    outputs = fitted.model_(jax.numpy.asarray((y[-12:] - y[-12:].mean()).astype(np.float32))[:, None])[0]
+    np.testing.assert_allclose(fitted.predict(), base + fitted.gain_ * np.asarray(outputs), rtol=1e-4, atol=1e-5)
+    low, high = fitted.predict_interval(coverage=0.5)
+    assert (low < fitted.predict()).all() and (fitted.predict() < high).all()
+    np.testing.assert_allclose(high - fitted.predict(), fitted.predict() - low, rtol=1e-6)
+    fitted.save(tmp_path / "model")
+    np.testing.assert_array_equal(LrcSSMForecaster.load(tmp_path / "model").predict_interval(coverage=0.5), (low, high))
+
+
+def test_the_season_is_used():
+    """With a season the window holds it, the base repeats it, and the naive forecast is another one."""
+    rng = np.random.default_rng(0)
+    y = np.tile(3 * rng.normal(size=15), 7) + 0.2 * rng.normal(size=105)
+    how = {name: value for name, value in TINY.items() if name not in ("window", "season", "horizon")}
+    with_season, without = (LrcSSMForecaster(**how, horizon=15, season=season).fit(y[:90]) for season in (15, 1))
+    errors = [np.abs(model.predict() - y[90:]).mean() for model in (with_season, without)]
+    assert errors[0] < 0.8 * errors[1] and with_season.naive_error_ < without.naive_error_
+    guessed = LrcSSMForecaster(**how, horizon=15).fit(y[:90])
+    assert guessed.season_ == 15 and guessed.season_guessed_ and not with_season.season_guessed_
+    np.testing.assert_array_equal(guessed.predict(), with_season.predict())
 
 
 @pytest.mark.slow

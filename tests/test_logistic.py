@@ -87,7 +87,7 @@ def test_chosen_method(given, expected):
 
 
 def test_refused_methods():
-    with pytest.raises(ValueError, match="predicts one class for a series, not regress"):
+    with pytest.raises(ValueError, match="predicts one class for a series, and the task is regress"):
         choose_method("logistic", "regress", 10)
     with pytest.raises(ValueError, match="The method gradient, for classify, does not use views"):
         choose_method("gradient", "classify", 10, (), ["views"])

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 import pytest
 from test_features import by_loop, doubled, series
+from test_runs import wave_file
 
-from lrcssm import FileError, LrcFeatures, LrcRidgeClassifier, LrcRidgeRegressor, cli
+from lrcssm import FileError, LrcFeatures, LrcRidgeClassifier, LrcRidgeRegressor, LrcSSMClassifier, cli
 from lrcssm.data import Cases
 from lrcssm.features import STREAMED, FeatureMap, LiquidModel
 from lrcssm.features.readout import Readout
@@ -143,3 +144,24 @@ def test_models_of_whole_series_say_so(tmp_path, monkeypatch, capsys, as_a_user_
     model.save(tmp_path / "model.lrcssm")
     assert cli.main(["predict", str(tmp_path), "--stream"]) == 2
     assert "--views levels differences" in capsys.readouterr().err
+
+
+def test_default_doors_have_views(tmp_path, monkeypatch, capsys, as_a_user_has_it):
+    """A model that the command line or `LrcSSMClassifier` fits to streamed views predicts sample by sample."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path, run = wave_file(tmp_path), tmp_path / "run"
+    words = ["train", str(path), "--out", str(run)]
+    assert cli.main([*words, "--views", *STREAMED]) == 0
+    assert json.loads((run / "run.json").read_text())["model"]["views"] == list(STREAMED)
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("0.1\n0.2\n"))
+    assert cli.main(["predict", str(run), "--stream"]) == 0
+    assert [json.loads(line)["step"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
+    assert cli.main([*words, "--overwrite", "--views", "levels", "--dropout", "0.1"]) == 2
+    assert "--dropout asks for, does not use --views" in capsys.readouterr().err
+    X, y = np.random.default_rng(0).standard_normal((6, 2, 20)), np.arange(6) % 2
+    model = LrcSSMClassifier(views=STREAMED, random_state=0).fit(X, y)
+    found = pushed(model.stream(), X[0].T)[-1]
+    np.testing.assert_allclose(found, model.trained_.outputs(Cases.of([X[0].T]))[0], atol=1e-3)
+    with pytest.raises(ValueError, match="hidden_dim asks for, does not use views"):
+        LrcSSMClassifier(views=STREAMED, hidden_dim=8).fit(X, y)

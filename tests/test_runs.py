@@ -44,17 +44,6 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_cache_of_the_user(tmp_path_factory):
-    """Nothing is read from or written to the cache folder of whoever runs the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("LRCSSM_DATA", raising=False)
-        before = jax.config.jax_compilation_cache_dir
-        yield
-        jax.config.update("jax_compilation_cache_dir", before)
-
-
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     """A run on digits that learned a little."""

@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
     from .estimators import (
         LrcFeatures as LrcFeatures,
         LrcRidgeClassifier as LrcRidgeClassifier,
+        LrcRidgeForecaster as LrcRidgeForecaster,
         LrcRidgeRegressor as LrcRidgeRegressor,
         LrcSSMClassifier as LrcSSMClassifier,
         LrcSSMForecaster as LrcSSMForecaster,
@@ -39,7 +40,8 @@ if _TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcFeatures", "LrcRidgeClassifier", "LrcRidgeRegressor", "LrcSSMClassifier",
+    "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcFeatures", "LrcRidgeClassifier", "LrcRidgeForecaster",
+    "LrcRidgeRegressor", "LrcSSMClassifier",
     "LrcSSMForecaster", "LrcSSMRegressor", "LrcssmError", "ModelConfig", "SequenceModel", "Sequential", "Sharded", "Solution",
     "SolveError", "Status", "cells", "check_agreement",
     "check_structure", "data", "estimators", "export", "keep_memory", "linear_recurrence", "load", "models",
@@ -53,7 +55,7 @@ __getattr__, __dir__ = _lazily(
         "data": None, "estimators": None, "models": None, "stability": None, "training": None, "export": "deploy",
         "check_agreement": "checks", "check_structure": "checks",
         "remember_compilations": "compilation",
-        "LrcFeatures": "estimators", "LrcRidgeClassifier": "estimators", "LrcRidgeRegressor": "estimators",
+        "LrcFeatures": "estimators", "LrcRidgeClassifier": "estimators", "LrcRidgeForecaster": "estimators", "LrcRidgeRegressor": "estimators",
         "LrcSSMClassifier": "estimators", "LrcSSMForecaster": "estimators", "LrcSSMRegressor": "estimators",
         "keep_memory": "memory",
         "ModelConfig": "models", "SequenceModel": "models",

@@ -76,9 +76,9 @@ class S5(Cell):
     b: Float[Array, "input state"]
     c: Float[Array, "state input"]
     d: Float[Array, " input"]
+    discretisation: Literal["zoh", "bilinear"] = eqx.field(static=True)
     input_dim: int = eqx.field(static=True)
     state_dim: int = eqx.field(static=True)
-    discretisation: Literal["zoh", "bilinear"] = eqx.field(static=True)
 
     def __init__(
         self,

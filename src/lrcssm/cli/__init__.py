@@ -20,6 +20,7 @@ COMMANDS: dict[str, Any] = {
     "train": "train:Train",
     "evaluate": "evaluate:Evaluate",
     "predict": "predict:Predict",
+    "forecast": "forecast:Forecast",
     "tune": {
         "": "Search for good settings, with any number of processes.",
         "start": "tune:Start",

@@ -16,8 +16,8 @@ from ..training import Trained
 from ..training.baseline import constant_of, constant_scores, known_constant
 from ..training.folder import Folder, RunError
 from ..training.metrics import observed
-from ..training.predictions import PARTS, score, sentence
-from ..training.provenance import divide, judged, original
+from ..training.predictions import PARTS, score_cases, sentence
+from ..training.provenance import divide, judged, original, run_facts
 from ..training.trained import load as load_trained
 from .options import Model, NewData, refuse_missing
 from .parser import Arg
@@ -59,11 +59,11 @@ class Evaluate:
             raise RunError(f"The model predicts {kinds[0]}, but the targets of {data.name} are {kinds[1]}.")
         solver, classify = SOLVERS[self.new.solver], trained.classes is not None
         predicted = trained.outputs(cases, solver=solver)
-        outputs, targets = observed(predicted, cases)
+        _, targets = observed(predicted, cases)
         constant = known_constant(trained.provenance.get("constant"), trained.model.config.output_dim)
         if constant is None:  # a model from elsewhere
             constant = constant_of(cases, classify=classify)
-        found = score(outputs, targets, classify=classify)
+        found = score_cases(predicted, cases, classify=classify)
         found |= {"baseline": constant_scores(constant, targets, trained.names)}
         if self.report is not None:
             from ..report.judged import Judged  # matplotlib is slow to import
@@ -89,7 +89,7 @@ class Evaluate:
             raise RunError(
                 "A model's file alone does not say what its test cases are; name the data, or give the run's folder."
             )
-        kept = Folder(path).read_json("run.json")["options"]
+        kept = run_facts(Folder(path))["options"]
         data = original(Folder(path), self.new.data_dir)
         part, which = judged(divide(data, kept["split"], kept["split_seed"]))
         return data, new_cases(data, self.new, trained).take(which), part, which
@@ -111,7 +111,9 @@ def open_model(where: str) -> Trained:
         raise RunError(f"{where} holds no trained model; is it the folder of a finished run?")
     trained = load_trained(path)
     if trained.task == "forecast":
-        raise RunError("The model is that of an LrcSSMForecaster, which forecasts only with LrcSSMForecaster.load.")
+        raise RunError(
+            "The model is that of a forecaster; load it in Python with its class, such as lrcssm.LrcRidgeForecaster.load."
+        )
     return trained
 
 

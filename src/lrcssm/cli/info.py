@@ -4,7 +4,7 @@ import dataclasses
 import json
 from typing import Annotated, Any
 
-from ..features import LiquidModel
+from ..features import ForecastModel, LiquidModel
 from ..machine import environment, write_record
 from ..models import parameter_count
 from ..report.table import print_facts
@@ -41,8 +41,10 @@ class Info:
 def facts_of(trained: Trained) -> dict[str, Any]:
     """Facts about a model: its task, inputs, outputs and configuration."""
     config = json.loads(trained.model.config.to_json())
-    liquid = isinstance(trained.model, LiquidModel)
-    sizes = ("n_features",) if liquid else ("cell", "hidden_dim", "state_dim", "num_blocks")
+    liquid = isinstance(trained.model, LiquidModel | ForecastModel)
+    sizes = ("cell", "hidden_dim", "state_dim", "num_blocks")
+    if liquid:
+        sizes = ("n_features",) if isinstance(trained.model, LiquidModel) else ("window", "horizon", "season")
     usual = ("input_dim", "output_dim", "task", *sizes)
     return {
         "task": config["task"],

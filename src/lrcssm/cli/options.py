@@ -16,6 +16,7 @@ from .parser import Arg
 
 SolverName = Literal["auto", "sequential", "deer", "elk"]
 Missing = Literal["error", "mask", "fill"]
+Task = Literal["classify", "regress", "per-step"]
 DataDir = Annotated[str | None, Arg("DIR")]
 Int = Annotated[int | None, Arg("INT")]
 Model = Annotated[str, Arg("MODEL", positional=True)]

@@ -16,8 +16,9 @@ import jax
 import numpy as np
 
 from ..compilation import remember_compilations
-from ..data import Cases, Dataset, load
+from ..data import Cases, Dataset, load, padded_lengths
 from ..engine.solvers import SOLVERS
+from ..errors import WriteError
 from ..features import LiquidModel
 from ..interrupts import heeding_interrupts
 from ..machine import environment
@@ -28,12 +29,22 @@ from ..training import Facts, Fitted, Trained, TrainingConfig, first_model, fit,
 from ..training.baseline import constant_of, constant_scores, doubt
 from ..training.folder import Folder, RunError
 from ..training.metrics import observed
-from ..training.predictions import PARTS, as_csv, prediction_of, score, sentence, target_of
+from ..training.predictions import PARTS, as_csv, rows_of, score_cases, sentence
 from ..training.provenance import divide, judged, origin, same_run
 from ..training.recipe import choose_method, find_preset
 from .compare import check_aeon, minirocket
 from .devices import DeviceOptions, open_mesh, with_others
-from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given, refuse_missing
+from .options import (
+    ColumnOptions,
+    DataDir,
+    Missing,
+    ModelOptions,
+    SolverName,
+    Task,
+    TrainingOptions,
+    given,
+    refuse_missing,
+)  # fmt: skip
 from .parser import Arg, flag
 from .progress import finite, shown
 from .supervise import supervised
@@ -65,6 +76,9 @@ class Train:
     model: ModelOptions = ModelOptions()
     training: TrainingOptions = TrainingOptions()
     columns: ColumnOptions = ColumnOptions()
+    task: Task | None = None
+    """Targets of the data: classify, regress, or per-step if each time step has one; found out from the data if not given, but for
+    per-step."""
     missing: Missing = "error"
     """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
     split: str = "source"
@@ -93,8 +107,11 @@ class Train:
 
     def run(self) -> None:
         """Train, score and report."""
-        if not supervised(self.on):
-            run(self)
+        try:
+            if not supervised(self.on):
+                run(self)
+        except WriteError as error:
+            raise RunError(f"{str(error)[:-1]}, and then the same command with --resume goes on.") from error
 
 
 def run(options: Train) -> None:
@@ -107,7 +124,7 @@ def run(options: Train) -> None:
         options = dataclasses.replace(options, quiet=True, json=False)
     if options.compare:
         check_aeon()
-    data = load(options.source, directory=options.data_dir, **options.columns.as_arguments())
+    data = load(options.source, directory=options.data_dir, task=options.task, **options.columns.as_arguments())
     split = divide(data, options.split, options.split_seed)
     refuse_missing(data, options.missing)
     cases = data.cases(options.missing)
@@ -132,6 +149,7 @@ def run(options: Train) -> None:
             known, given(options.model), given(options.training) | {"seed": options.seed},
             preset=find_preset(options.preset, data),
         )  # fmt: skip
+        lengths = padded_lengths(train, patch=config.patch)
         try:
             model = first_model(config, train, options.seed)
         except TypeError as error:
@@ -142,7 +160,7 @@ def run(options: Train) -> None:
         }  # fmt: skip
         about = f"{config.cell} model, {facts['parameters']:,} parameters; {training.steps} steps of {training.batch} cases."
     else:
-        model = training = None
+        model, training, lengths = None, None, ()
         facts |= {"model": {}, "training": {"seed": options.seed}}
         about = "--method gradient trains an LrcSSM by gradients instead."
     with folder.claimed(resume=options.resume, overwrite=options.overwrite) if first else contextlib.nullcontext():
@@ -170,7 +188,7 @@ def run(options: Train) -> None:
         if first:
             begin()  # also if no step was left to be done
             part, which = judged(split)
-            _finish(options, data, part, which, fitted, learned, cases.take(which), folder, facts)
+            _finish(options, data, part, which, fitted, learned, cases.take(which), lengths, folder, facts)
 
 
 def _asked(options: Train) -> list[str]:
@@ -229,6 +247,7 @@ def _finish(
     fitted: Fitted,
     learned: Cases,
     test: Cases,
+    lengths: tuple[int, ...],
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
@@ -241,30 +260,26 @@ def _finish(
     trained = Trained(
         fitted.model, classes, data.channel_names, options.missing, test.unit,
         {"data": data.name, "columns": options.columns.as_arguments(), "command": facts["command"],
-         "constant": constant.tolist()},
+         "constant": constant.tolist()}, lengths=lengths,
     )  # fmt: skip
     trained.save(folder.model)
     outputs = trained.outputs(test, solver=solver)
-    compared, targets = observed(outputs, test)
-    found = score(compared, targets, classify=classes is not None)
+    found = score_cases(outputs, test, classify=classes is not None)
     found |= {"cases": len(test), "best_step": fitted.step, "part": part}
-    found["baseline"] = constant_scores(constant, targets, data.classes)
+    found["baseline"] = constant_scores(constant, observed(outputs, test)[1], data.classes)
     if options.compare:
         rival = minirocket(learned, test, classify=classes is not None, seed=options.seed)
         if isinstance(rival, str):
             _say(rival)
         else:
             found["minirocket"] = rival
-    rows = [
-        {"case": data.id_of(case)} | target_of(target, data.classes) | prediction_of(output, data.classes)
-        for case, target, output in zip(which.tolist(), targets, outputs, strict=True)
-    ]
+    ids = [data.id_of(case) for case in which.tolist()]
+    rows = list(rows_of(outputs, data.classes, ids, test.targets))
     folder.write_text("predictions.csv", as_csv(rows))
     folder.write_history(fitted.history)
     folder.write_json("scores.json", finite(found))
     # A quick training is not followed by a slow report.
     seconds = min(max(fitted.seconds / 4, 2.0), 20.0)
-    ids = [data.id_of(case) for case in which.tolist()]
     write_report(folder, facts, fitted, Judged(trained, test, outputs, found, part, ids, seconds, solver))
     if options.json:
         print(json.dumps(finite({part: found, "folder": str(folder.path)})))

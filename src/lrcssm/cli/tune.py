@@ -1,15 +1,17 @@
 """`lrcssm tune`: sweeps on Optuna."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from ..data import load
 from ..data.catalogue import from_anywhere
-from ..errors import InvalidValue
+from ..errors import InvalidValue, WriteError
 from ..report.table import print_table
 from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given
 from .parser import Arg
@@ -86,8 +88,9 @@ class Start:
 
         data = load(self.source, directory=self.data_dir, **self.columns.as_arguments())
         plan = self.plan().checked(data)
-        study = Study.make(self.study, open_place(self.study, self.storage, make=True), plan, self.trials)
-        work(study, Material(plan, data), self.timeout)
+        with _writing(self.study):
+            study = Study.make(self.study, open_place(self.study, self.storage, make=True), plan, self.trials)
+            work(study, Material(plan, data), self.timeout)
         _print_command(study)
 
     def plan(self) -> Any:
@@ -129,8 +132,9 @@ class Worker:
         from ..tuning.worker import work
 
         study = _open(self)
-        study.complete()
-        work(study, Material.of(study.plan, self.data_dir), self.timeout)
+        with _writing(self.study):
+            study.complete()
+            work(study, Material.of(study.plan, self.data_dir), self.timeout)
         _print_command(study)
 
 
@@ -196,6 +200,15 @@ class Dashboard:
         study = _open(self)
         print(f"http://{self.host}:{self.port}/dashboard/studies/{study.number}", file=sys.stderr, flush=True)
         optuna_dashboard.run_server(study.place.storage, host=self.host, port=self.port)
+
+
+@contextlib.contextmanager
+def _writing(study: str) -> Iterator[None]:
+    """Add the way to go on to the error of a full disk."""
+    try:
+        yield
+    except WriteError as error:
+        raise InvalidValue(f"{str(error)[:-1]}, and then lrcssm tune worker {study} goes on.") from error
 
 
 def _open(command: Worker | Show | Dashboard) -> Any:

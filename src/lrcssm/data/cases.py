@@ -26,7 +26,7 @@ class Cases:
 
     - `series`: one array `(time, channels)` for each case.
     - `targets`: one for each case: class numbers `(cases,)`, or numbers `(cases,)` or `(cases, targets)`; or one for each
-        step, a tuple of arrays `(time,)` or `(time, targets)`, NaN where a step has none; `None` where there are none.
+        step, a tuple of arrays `(time,)` or `(time, targets)`, −1 or NaN where a step has none; `None` where there are none.
     - `valid`: for each case `(time,)`, true at observed steps; `None` if all steps are.
     - `dt`: the time from each step's predecessor to the step, `(time,)`, for irregular series; `None` if it is always 1.
     - `unit`: source time per step, or `None` if there are no times.

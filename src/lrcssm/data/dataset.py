@@ -32,7 +32,7 @@ class Dataset:
     - `name`: one component of a path: without separators and control characters, whatever was given.
     - `series`: one float32 array `(time, channels)` for each case, NaN where a value is missing.
     - `targets`: one for each case: positions in `classes`, or numbers, `(cases,)` or `(cases, targets)`; or one for each
-        step, a tuple of such arrays `(time,)`, NaN where a step has no number; `None` without targets.
+        step, a tuple of such arrays `(time,)`, −1 or NaN where a step has no class or number; `None` without targets.
     - `classes`: names of the classes, or `None` for regression.
     - `split`: the split of the source, or `None`. Its validation part may be empty.
     - `times`: time of each step, `(time,)` for each case and increasing, or `None` for equal steps.

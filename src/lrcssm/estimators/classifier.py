@@ -10,6 +10,7 @@ from ..errors import InvalidValue
 from .base import SeriesLearner, all_or_nothing
 from .kinds import Classifying
 from .parameters import ClassifierParameters, documented
+from .steps import Steps, for_each_step, positions, step_labels
 
 
 @documented
@@ -41,13 +42,15 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
 
     _classes_given = False  # true while `partial_fit` has been told all classes
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
         """Train a new model, or with `warm_start` go on with the one that is there.
 
         **Arguments:**
 
-        - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`.
-        - `y`: the class of each case, numbers or text.
+        - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`; a list
+            of DataFrames (time × columns), a DataArray, or a `lrcssm.data.Dataset`.
+        - `y`: the class of each case, numbers or text; with `task="per-step"` of each step, `(n_cases, n_timepoints)` or a list of
+            `(T_i,)`, where None and NaN are missing labels. `None` takes the targets of a `Dataset`.
         - `sample_weight`: weight of each case in the loss, `(n_cases,)`.
         - `times`: time of each step, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a list of `(T_i,)`,
             increasing.
@@ -75,20 +78,27 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
                 self._classes_given = False
         return self
 
-    def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
-        labels = self._labels(y)
+    def _targets(self, y: Any, *, reset: bool) -> np.ndarray | Steps:
+        if stepwise := for_each_step(self):
+            labels, occurring = step_labels(y, type(self).__name__)
+        else:
+            labels = occurring = self._labels(y)
         if reset and not self._classes_given:
-            found = self._classes_of(labels)
+            found = self._classes_of(occurring)
             if self._goes_on() and not np.array_equal(found, self.classes_):
                 raise InvalidValue(
                     f"fit got classes {found.tolist()}, but goes on from a model of {self.classes_.tolist()}; set "
                     "warm_start=False to start anew."
                 )
             self.classes_ = found
-        return self._positions(labels)
+        return positions(labels, self.classes_) if stepwise else self._positions(labels)  # pyright: ignore[reportArgumentType]
 
-    def _weights(self, targets: np.ndarray, sample_weight: Any) -> Any:
+    def _weights(self, targets: np.ndarray | Steps, sample_weight: Any) -> Any:
         given = self.class_weights
+        if given is not None and isinstance(targets, tuple):
+            raise InvalidValue(
+                f'{type(self).__name__} got class_weights and task="per-step", where steps have no weights; leave one of them out.'
+            )
         if not isinstance(given, Mapping):
             return sample_weight
         known = self.classes_.tolist()
@@ -105,10 +115,10 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
         return each if sample_weight is None else each * np.asarray(sample_weight, np.float64)
 
     def _task(self) -> tuple[str, int]:
-        return "classify", len(self.classes_)
+        return "per-step" if for_each_step(self) else "classify", len(self.classes_)
 
     def _labels_of(self, cases: Cases) -> np.ndarray | None:
-        return np.asarray(cases.targets)
+        return None if isinstance(cases.targets, tuple) else np.asarray(cases.targets)
 
     def _described(self) -> dict[str, Any]:
-        return {"classes": self.classes_}
+        return super()._described() | {"classes": self.classes_}

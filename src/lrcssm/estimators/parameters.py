@@ -41,24 +41,13 @@ class _Data:
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class _Horizon(_Data):
-    """Parameters about the data of forecasters."""
-
-    horizon: int = 1
-    """Values that the model is trained to give at once. `predict` goes further by taking its own forecasts for observations."""
-    window: int | None = None
-    """Values that the model sees; `None` chooses from the horizon, the season and the length."""
-    season: int = 1
-    """Steps of a season, for the seasonal naive forecast that scores compare with; 1 for none."""
-    level: Literal["last", "mean", "none"] = "mean"
-    """Value that is subtracted from a window before the model sees it: its `"last"` value, its `"mean"`, or `"none"`."""
-
-
-@typing.no_type_check
-@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class _Method(_Data):
-    """Parameters of estimators that have two methods of training."""
+    """Parameters about the targets of series, and the way to learn them."""
 
+    task: Literal["per-step"] | None = None
+    """`"per-step"` if `y` has a target for each time step, as in the recognition of activities: `(n_cases, n_timepoints)`, or a list
+    of `(T_i,)`; the model then predicts each step from the steps before it, unless `bidirectional=True`. `None` for one target
+    for each case."""
     method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
     """`"ridge"`, ridge regression on random liquid features, in seconds; `"logistic"`, logistic regression that starts from it;
     or `"gradient"`, a model trained by gradient steps. `"auto"` takes ridge, to classify more than 500 cases logistic, and gradient
@@ -66,6 +55,25 @@ class _Method(_Data):
     views: Sequence[str] | None = None
     """For ridge and logistic: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
     predict sample by sample."""
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class _Horizon(_Data):
+    """Parameters about the data of forecasters."""
+
+    method: Literal["auto", "ridge", "gradient"] = "auto"
+    """`"ridge"`, ridge regression on lags and random liquid states, in seconds; or `"gradient"`, gradient steps. `"auto"` takes
+    ridge, unless `level`, `validation_fraction` or a parameter below asks for gradient steps."""
+    horizon: int = 1
+    """Values that the model is trained to give at once. `predict` goes further by taking its own forecasts for observations."""
+    window: int | None = None
+    """Values that the model sees; `None` chooses from the horizon, the season and the length."""
+    season: int | None = None
+    """Steps of a season, 1 for none; `None` guesses it from the autocorrelation. The window holds a season at least, ridge
+    regression starts from the last season or its mean, and scores are compared with the seasonal naive forecast."""
+    level: Literal["last", "mean", "none"] = "mean"
+    """Gradient steps only: value that is subtracted from a window before the model sees it: its `"last"` value, its `"mean"`, or `"none"`."""
 
 
 @typing.no_type_check
@@ -193,7 +201,7 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
     _decided: typing.ClassVar[tuple[str, ...]] = (*Parameters._decided, "bidirectional", "pool")
 
 
-_FOR_BOTH = ("missing", "method", "random_state", "verbose")
+_FOR_BOTH = ("missing", "method", "horizon", "window", "season", "random_state", "verbose")
 _FOR_LIQUID = ("views",)
 
 
@@ -206,7 +214,7 @@ def method_of(parameters: Any, task: str, cases: int, *more: str) -> str:
     - `task`, `cases`: of the data.
     - `more`: what was given besides parameters and asks for gradient steps.
     """
-    defaults = {option.name: option.default for option in options_of(ClassifierParameters).values()}
+    defaults = {option.name: option.default for option in options_of(type(parameters)).values()}
     given = [
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)

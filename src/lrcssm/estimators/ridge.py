@@ -3,16 +3,20 @@
 # pyright: reportIncompatibleVariableOverride=false
 # (`trained_` is a property here)
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from ..compilation import keeping_compilations
 from ..errors import InvalidValue
 from ..features import Explanation, FeatureMap, LiquidModel, Parts, explain
 from ..training import Trained
+from .arrays import channel_names
 from .base import all_or_nothing
 from .kinds import Classifying, Regressing
+from .tables import own_targets
 from .transformer import FeatureEstimator
 
 
@@ -43,11 +47,10 @@ class RidgeEstimator(FeatureEstimator):
 
     def _fit(self, X: Any, targets: np.ndarray, times: Any, task: str, outputs: int, classes: Any = None) -> None:
         drawing = self._drawing()
-        self._check_lengths(X, targets)
         cases = self._cases(X, times, targets, reset=True)
-        self.trained_ = Trained(
-            LiquidModel.fit(cases, task, outputs, **drawing), classes, missing=self.missing, unit=cases.unit
-        )
+        with keeping_compilations():
+            model = LiquidModel.fit(cases, task, outputs, **drawing)
+        self.trained_ = Trained(model, classes, channel_names(self), missing=self.missing, unit=cases.unit)
         self._waiting = False
         vars(self).pop("_parts", None)
 
@@ -55,23 +58,20 @@ class RidgeEstimator(FeatureEstimator):
         """`partial_fit`: add cases; the first call draws the features."""
         first = not hasattr(self, "_parts")
         if first and hasattr(self, "_trained"):
-            raise InvalidValue(
-                f"partial_fit got a {type(self).__name__} that was fitted or loaded, which keeps no sums over its cases; call "
-                "partial_fit from the start."
+            # Not an error: scikit-learn's contract is that partial_fit can be called after fit.
+            warnings.warn(
+                f"partial_fit starts anew: a {type(self).__name__} that was fitted or loaded keeps no sums over its cases.",
+                stacklevel=4,
             )
         drawing = self._drawing()
-        self._check_lengths(X, targets)
         self._waiting = False  # new cases need the unit of time, not the solution
         cases = self._cases(X, times, targets, reset=first)
         if first:
             self._parts = Parts(FeatureMap.of(cases, **drawing), task, outputs, seed=drawing["seed"])
-            self._trained = Trained(LiquidModel(task, self._parts.map), classes, missing=self.missing, unit=cases.unit)
+            model = LiquidModel(task, self._parts.map)
+            self._trained = Trained(model, classes, channel_names(self), missing=self.missing, unit=cases.unit)
         self._parts.add(cases)
         self._waiting = True
-
-    def _check_lengths(self, X: Any, targets: np.ndarray) -> None:
-        if hasattr(X, "__len__"):
-            check_consistent_length(X, targets)
 
     def explain(self, X: Any, times: Any = None) -> Explanation:
         """Divide the predictions among channels, time scales and statistics.
@@ -136,7 +136,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeClassifier":
+    def fit(self, X: Any, y: Any = None, times: Any = None) -> "LrcRidgeClassifier":
         """Draw the features and fit their read-out.
 
         **Arguments:**
@@ -146,7 +146,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         - `times`: time of each step, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a list of `(T_i,)`,
             increasing.
         """
-        labels = self._labels(y)
+        labels = self._labels(own_targets(X) if y is None else y)
         classes = self._classes_of(labels)
         numbers = np.searchsorted(classes, labels).astype(np.int32)
         self._fit(X, numbers, times, "classify", len(classes), classes)
@@ -157,9 +157,9 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         """Add cases to those of earlier calls; the solution is that of all of them together.
 
         The first call draws the features, calibrates them and fixes how they are standardised; give it some hundred cases. The
-        solution is computed when it is first needed. Memory is at most that of two Gram matrices, 2 · 4 · `n_features`² bytes
-        (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. A
-        saved file holds the solution, and cannot be continued.
+        solution is computed when it is first needed. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes
+        (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. After
+        `fit`, which keeps no sums, it starts anew; a saved file holds the solution alone, and cannot be continued.
 
         **Arguments:**
 
@@ -201,7 +201,7 @@ class LrcRidgeRegressor(Regressing, RidgeEstimator):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    def fit(self, X: Any, y: Any, times: Any = None) -> "LrcRidgeRegressor":
+    def fit(self, X: Any, y: Any = None, times: Any = None) -> "LrcRidgeRegressor":
         """Draw the features and fit their read-out.
 
         **Arguments:**
@@ -209,7 +209,7 @@ class LrcRidgeRegressor(Regressing, RidgeEstimator):
         - `X`, `times`: as for `lrcssm.LrcRidgeClassifier`.
         - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`.
         """
-        numbers, outputs = self._numbers(y)
+        numbers, outputs = self._numbers(own_targets(X) if y is None else y)
         self._fit(X, numbers, times, "regress", outputs)
         self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
         return self

@@ -6,14 +6,15 @@ from typing import Any, Literal, no_type_check
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from ..compilation import keeping_compilations
 from ..data import Cases
 from ..errors import InvalidValue
 from ..features import FeatureMap, LiquidModel
 from ..features.model import N_FEATURES
 from ..training import Trained
-from .arrays import as_series, as_times, check_missing, seed_of
+from .arrays import as_series, as_times, channel_names, check_missing, seed_of
 from .saving import Saved
 
 
@@ -64,13 +65,16 @@ class FeatureEstimator(Saved, BaseEstimator, FeatureParameters):
 
     def _cases(self, X: Any, times: Any, targets: Any = None, *, reset: bool = False) -> Cases:
         series = as_series(self, X, reset=reset, nan=check_missing(self))
+        if targets is not None:
+            check_consistent_length(series, targets)
         unit = None if reset else self.trained_.unit
         stamps = as_times(times, series, fitted=None if reset else unit is not None)
         return Cases.of(series, targets, times=stamps, unit=unit, missing=self.missing)
 
     def _outputs(self, X: Any, times: Any) -> np.ndarray:
         check_is_fitted(self, "trained_")
-        return self.trained_.outputs(self._cases(X, times))
+        with keeping_compilations():
+            return self.trained_.outputs(self._cases(X, times))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -125,8 +129,9 @@ class LrcFeatures(TransformerMixin, FeatureEstimator):
         del y
         drawing = self._drawing()
         cases = self._cases(X, times, reset=True)
-        model = LiquidModel("features", FeatureMap.of(cases, **drawing))
-        self.trained_ = Trained(model, missing=self.missing, unit=cases.unit)
+        with keeping_compilations():
+            model = LiquidModel("features", FeatureMap.of(cases, **drawing))
+        self.trained_ = Trained(model, channels=channel_names(self), missing=self.missing, unit=cases.unit)
         return self
 
     def transform(self, X: Any, times: Any = None) -> np.ndarray:

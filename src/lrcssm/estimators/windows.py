@@ -12,25 +12,29 @@ from ..data import Cases
 from ..errors import InvalidValue
 
 
-def window_of(forecaster: Any, length: int) -> int:
-    """The window for series of at least `length` steps, after a look at everything that has to fit together."""
-    kind = type(forecaster).__name__
-    for name in ("horizon", "season", "patch", *(() if forecaster.window is None else ("window",))):
-        value = getattr(forecaster, name)
-        if not isinstance(value, int | np.integer) or value < 1:
+def window_of(forecaster: Any, length: int, season: int) -> int:
+    """Choose the window of a forecaster, after checks of everything that has to fit together.
+
+    **Arguments:**
+
+    - `forecaster`: with `horizon` and `window`, and perhaps `patch`.
+    - `length`: steps of the shortest series.
+    - `season`: steps of a season; 1 for none.
+    """
+    kind, patch = type(forecaster).__name__, getattr(forecaster, "patch", 1)
+    for name in ("horizon", "patch", "window"):
+        value = getattr(forecaster, name, 1)
+        if value is not None and (not isinstance(value, int | np.integer) or value < 1):
             raise InvalidValue(f"{kind} got {name}={value!r}; give a whole number of at least 1.")
-    if forecaster.level not in ("last", "mean", "none"):
-        raise InvalidValue(f'{kind} got level={forecaster.level!r}; give "last", "mean" or "none".')
     window = forecaster.window
     if window is None:
-        window = max(forecaster.season, min(max(64, 2 * forecaster.season, 4 * forecaster.horizon), length // 3), 1)
-        window = -(-window // forecaster.patch) * forecaster.patch
-    if window < forecaster.season:
-        raise InvalidValue(f"{kind} got window={window}, less than one season of {forecaster.season} steps.")
-    if window % forecaster.patch or forecaster.horizon % forecaster.patch:
+        window = max(season, min(max(64, 2 * season, 4 * forecaster.horizon), length // 3), 1)
+        window = -(-window // patch) * patch
+    if window < season:
+        raise InvalidValue(f"{kind} got window={window}, less than one season of {season} steps.")
+    if window % patch or forecaster.horizon % patch:
         raise InvalidValue(
-            f"{kind} got window={window}, horizon={forecaster.horizon} and patch={forecaster.patch}; give multiples "
-            "of the patch."
+            f"{kind} got window={window}, horizon={forecaster.horizon} and patch={patch}; give multiples of the patch."
         )
     if length < window + forecaster.horizon:
         raise InvalidValue(
@@ -76,6 +80,11 @@ def usable(pieces: Float[np.ndarray, "cases window channels"], missing: str) -> 
     """Which windows have a value of each channel and end with a step that the model will see: it does not know how long
     ago the last of these was."""
     return believable(pieces, missing)[:, -1] & ~np.any(np.all(np.isnan(pieces), 1), 1)
+
+
+def complete(windows: "Windows", missing: str) -> np.ndarray:
+    """Which windows are usable and have all values after them."""
+    return usable(windows.pieces, missing) & ~np.isnan(windows.after).any((1, 2))
 
 
 def carried_forward(pieces: Float[np.ndarray, "cases window channels"]) -> Float[np.ndarray, "cases window channels"]:
@@ -127,13 +136,18 @@ def as_cases(
     stamps: np.ndarray | None = None,
     unit: float | None = None,
     missing: str = "error",
+    start: np.ndarray | None = None,
 ) -> Cases:
-    """Windows and what follows them as cases with targets, relative to their levels. `stamps`, `unit` and `missing` as for
-    `Cases.of`."""
+    """Windows and what follows them as cases with targets, relative to their levels; targets relative to `start` if it is given.
+    `stamps`, `unit` and `missing` as for `Cases.of`."""
     level = levels(pieces, kind)
     targets = None
     if after is not None:
-        targets = (after - level).reshape(len(after), after.shape[1] * after.shape[2]).astype(dtype)
+        targets = (
+            (after - (level if start is None else start))
+            .reshape(len(after), after.shape[1] * after.shape[2])
+            .astype(dtype)
+        )
     if not len(pieces) or (stamps is None and not np.isnan(pieces).any()):
         return Cases(tuple((pieces - level).astype(dtype)), targets)
     return Cases.of(pieces - level, targets, times=stamps, unit=unit, missing=missing, dtype=dtype)

@@ -75,7 +75,7 @@ class FeatureMap(NamedTuple):
         units = draw(rng, design, len(chosen.names), cases.channels, length, max_time or max(length / 2, 1.0))
         sample = cases.take(np.sort(rng.permutation(len(cases))[:_CALIBRATION_CASES]))
         signals = list(batches(sample, chosen, units, batch))
-        units = scaled(units, np.concatenate([_some_taps(rng, part, units) for part, _ in signals]))
+        units = scaled(units, np.concatenate([some_taps(rng, part, units) for part, _ in signals]))
         states = np.concatenate([_some_states(rng, part, units) for part, _ in signals])
         return cls(chosen, units, _reference(rng, states), batch)
 
@@ -127,7 +127,7 @@ def _observed(signals: Signals) -> np.ndarray:
     return np.asarray(signals.dt[: int(signals.steps)]) > 0
 
 
-def _some_taps(rng: np.random.Generator, signals: Signals, units: Units) -> np.ndarray:
+def some_taps(rng: np.random.Generator, signals: Signals, units: Units) -> np.ndarray:
     """Taps of random steps, `(sample, group, tap)`."""
     when, case = np.nonzero(_observed(signals))
     picked = rng.integers(len(when), size=256)

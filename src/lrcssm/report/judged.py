@@ -19,6 +19,7 @@ from ..training.trained import as_probabilities
 from . import outcome, plots
 from .headline import STATISTIC_WORDS, headline, most_confused, spoken
 from .page import bars, folded, row, section, table, wide
+from .steps import timelines, worst
 
 _SHOWN_CLASSES = 12
 _SHOWN_CHANNELS = 20
@@ -139,9 +140,12 @@ class Judged:
         return explanation_section(found, len(self.cases), self.part)
 
     def _furthest(self) -> str:
-        """The most uncertain cases, or those furthest off; nothing where each step has a target."""
+        """The most uncertain cases, or those furthest off."""
         if isinstance(self.cases.targets, tuple):
-            return ""
+            chosen = worst(self.outputs, self.cases, self.classes is not None)
+            picture = timelines(self.outputs, self.cases, self.classes, self.ids, chosen)
+            title = f"{self.part.capitalize()} cases that are furthest off"
+            return section(title, "True and predicted targets of each step.", wide(plots.svg(picture)))
         outputs, targets = np.asarray(self.outputs), np.asarray(self.cases.targets)
         classify = self.classes is not None
         chosen = outcome.uncertain(outputs, targets, classify)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..data import Cases
 from ..engine import Solver
-from ..errors import LrcssmError
+from ..errors import InvalidValue, LrcssmError
 from ..files import FileError, checksum, named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel
 from .config import TrainingConfig
@@ -91,7 +91,7 @@ class Checkpoint:
                 header, arrays = read_arrays(path, kind="checkpoint")
                 self._compare(path, header["run"])
                 found = self._filled(path, empty, arrays, self._reopened(header))
-            except (FileError, KeyError, TypeError, ValueError, AttributeError) as error:
+            except (FileError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
                 if isinstance(error, CheckpointError):
                     raise
                 complaints.append(str(error) if isinstance(error, FileError) else f"{path} is damaged.")
@@ -116,9 +116,11 @@ class Checkpoint:
         since = tuple((float(loss), tuple(counts)) for loss, counts in facts["since"])
         score = -math.inf if facts["score"] is None else float(facts["score"])
         rest = {name: facts[name] for name in _FACTS}
-        return dataclasses.replace(
+        found = dataclasses.replace(
             empty, state=state, best=best, **rest | {"history": history, "since": since, "score": score}
         )
+        _check(found, TrainingConfig(**self.run["training"]))
+        return found
 
     def _reopened(self, header: dict[str, Any]) -> dict[str, Any]:
         """The facts of a checkpoint; a run that ended after all its steps is not over if there are more of them now."""
@@ -127,6 +129,8 @@ class Checkpoint:
         return facts | {"over": facts["over"] and not (ended and made < self.run["training"]["steps"])}
 
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
+        if not isinstance(other, dict):
+            raise FileError(f"{path} is damaged: it does not say what its run is.")
         for name, mine in self.run.items():
             theirs = other.get(name)
             if isinstance(theirs, dict) and name in _KINDS:
@@ -139,6 +143,22 @@ class Checkpoint:
                     f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
                     "to go on with it, or another folder to start anew."
                 )
+
+
+def _check(found: Any, config: TrainingConfig) -> None:
+    """Refuse facts that no run has, with `InvalidValue`."""
+    counts, seconds = (found.best_step, found.stale, int(found.state.step)), found.seconds
+    plain = all(type(one) is int and 0 <= one < 2**31 for one in counts) and type(found.over) is bool
+    timed = type(seconds) in (int, float) and 0 <= seconds < math.inf
+    steady = all(
+        isinstance(counts, tuple) and all(type(one) in (int, float) for one in counts) for _, counts in found.since
+    )
+    widths = {len(counts) for _, counts in found.since}
+    if not (plain and timed and steady) or len(widths) > 1 or math.isnan(found.score):
+        raise InvalidValue("its facts are not those of a run")
+    [one.score(config) for one in found.history]  # raises if a score is missing
+    if int(found.state.step) > config.steps or (found.over and not found.history):
+        raise InvalidValue("its steps are not those of the run")
 
 
 _KINDS = {"model": ModelConfig, "training": TrainingConfig}

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ..data import Batch, Cases
+from ..data import Batch, Cases, padded_lengths
 from ..data.batching import arrange, full_size, make_batch
 from ..engine import Auto, Sharded, Solver
 from ..errors import InvalidValue, TrainingError
@@ -134,8 +134,10 @@ def fit(
         if store is not None and jax.process_index() == 0:
             store.write(dataclasses.replace(progress, seconds=time.perf_counter() - start), final=final)
 
-    first = int(progress.state.step)
-    batches = itertools.islice(_endless(train, config, solver, first), 0 if progress.over else config.steps - first)
+    first, lengths = int(progress.state.step), padded_lengths(train, patch=model.config.patch)
+    batches = itertools.islice(
+        _endless(train, lengths, config, solver, first), 0 if progress.over else config.steps - first
+    )
     for step in checked_steps(progress.state, batches, config, solver):
         progress = dataclasses.replace(
             progress, state=step.state, since=(*progress.since, (step.loss, step.iterations))
@@ -149,7 +151,9 @@ def fit(
             if store is not None and store.overdue():
                 keep(final=True)
             continue
-        scores = {} if validation is None else evaluate(step.state.chosen(config), validation, solver=solver)
+        scores = {}
+        if validation is not None:
+            scores = evaluate(step.state.chosen(config), validation, solver=solver, known=lengths)
         evaluation = Evaluation.of(step.number, progress.since, scores, time.perf_counter() - start)
         progress = _judged(progress, step, evaluation, config)
         over = bool(report(evaluation)) or progress.over or step.number == config.steps
@@ -181,7 +185,7 @@ def one_pass(
     check_cases(state.model, cases, None)
     start, since = time.perf_counter() - seconds, []
     rng = np.random.default_rng((config.seed, int(state.step)))
-    groups = arrange(cases, config.batch, rng)
+    groups = arrange(cases, config.batch, rng, lengths=padded_lengths(cases, patch=state.model.config.patch))
     for step in checked_steps(state, _batches(cases, groups, config, solver), config, solver):
         state = step.state
         since.append((step.loss, step.iterations))
@@ -227,11 +231,13 @@ def check_cases(model: SequenceModel, train: Cases, validation: Cases | None) ->
             raise InvalidValue(f"fit got {name} targets that are not finite; leave these cases out.")
 
 
-def _endless(train: Cases, config: TrainingConfig, solver: Solver, skip: int) -> Iterator[Batch]:
+def _endless(
+    train: Cases, lengths: tuple[int, ...], config: TrainingConfig, solver: Solver, skip: int
+) -> Iterator[Batch]:
     """Batches for ever, without the first `skip`; an epoch has the same number of them each time."""
-    each = len(arrange(train, config.batch))
+    each = len(arrange(train, config.batch, lengths=lengths))
     for epoch in itertools.count(skip // each):
-        groups = arrange(train, config.batch, np.random.default_rng((config.seed, epoch)))
+        groups = arrange(train, config.batch, np.random.default_rng((config.seed, epoch)), lengths=lengths)
         yield from _batches(train, groups[skip % each if epoch == skip // each else 0 :], config, solver)
 
 

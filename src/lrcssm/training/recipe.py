@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import plugins
-from ..data import Cases, Dataset
+from ..data import Cases, Dataset, padded_lengths
 from ..errors import InvalidValue
 from ..models import ARCHITECTURES, ModelConfig
 from ..models.time import names, options_of
@@ -34,8 +34,10 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, cases: Cases, task: str, outputs: int) -> "Facts":
-        """Facts about some cases."""
-        return cls(cases.channels, cases.longest, cases.dt is not None, task, outputs)
+        """Facts about some cases. Of unequal lengths that to which the longest is padded counts, so that the folds of a
+        cross-validation have the same model."""
+        length = padded_lengths(cases)[-1]
+        return cls(cases.channels, length, cases.dt is not None, task, outputs)
 
     @classmethod
     def of_dataset(cls, data: Dataset, cases: Cases) -> "Facts":
@@ -80,11 +82,13 @@ def choose_method(
     """
     if method not in METHODS:
         raise InvalidValue(f"method is {method!r}; give {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
-    whole = task in ("classify", "regress")
+    whole = task != "per-step"
     if method in ("ridge", "logistic"):
         if not whole or (method == "logistic" and task != "classify"):
-            kinds = "one target for a series" if method == "ridge" else "one class for a series"
-            raise InvalidValue(f"The method {method} predicts {kinds}, not {task}; take the method gradient.")
+            kinds = "no targets of each step" if method == "ridge" else "one class for a series"
+            raise InvalidValue(
+                f"The method {method} predicts {kinds}, and the task is {task}; take the method gradient."
+            )
         if asked:
             raise InvalidValue(
                 f"The method {method} does not use {asked[0]}; leave it out, or take the method gradient."
@@ -156,6 +160,9 @@ def recipe(
     fields: dict[str, Any] = start | given
     if facts.task == "forecast":
         fields |= {"bidirectional": False, "pool": "last"}
+    if facts.task == "per-step":
+        # Without a look at later steps, so that the model can predict while samples arrive.
+        fields |= {"pool": None, "bidirectional": False} | given
     if preset is None:
         fields.setdefault("patch", _patch(facts, fields) if old is None else old.patch)
         automatic = _cell_options(fields, facts, options) if old is None else dict(old.cell_options)

@@ -15,10 +15,12 @@ import numpy as np
 from ..data import Cases, Dataset
 from ..engine import Auto, Solver
 from ..errors import FileError, InvalidType, InvalidValue
-from ..features import LiquidModel
+from ..features import ForecastModel, LiquidModel
 from ..files import named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel, Stream, check_size
 from .metrics import finite_outputs, log_softmax, predict
+
+_RIDGE = {kind.__name__: kind for kind in (LiquidModel, ForecastModel)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +39,15 @@ class Trained:
 
     **Attributes:**
 
-    - `model`: a `SequenceModel`, or the `lrcssm.features.LiquidModel` of ridge regression.
+    - `model`: a `SequenceModel`, or the `lrcssm.features.LiquidModel` or `ForecastModel` of ridge regression.
     - `classes`: labels of the classes in the order of the outputs; `None` for numbers.
     - `channels`: names of the channels, if they have any.
     - `missing`: policy for missing values, as for `Cases.of`.
     - `unit`: time of one step in the unit of the data; `None` if training had no times.
     - `provenance`: further facts as JSON holds them, e.g. the name of the data.
     - `extra`: further arrays by name, e.g. the state of an optimiser.
+    - `lengths`: that the training cases were padded to, as `lrcssm.data.padded_lengths` gives them; new cases are padded to these
+        where they fit, so that few programs are compiled.
     """
 
     model: Any
@@ -53,6 +57,7 @@ class Trained:
     unit: float | None = None
     provenance: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     extra: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
 
     @property
     def task(self) -> str:
@@ -74,9 +79,9 @@ class Trained:
         - `solver`: of the recurrences.
         """
         given = self.cases(cases) if isinstance(cases, Dataset) else cases
-        if isinstance(self.model, LiquidModel):
+        if isinstance(self.model, tuple(_RIDGE.values())):
             return finite_outputs(self.model.outputs(given), given)
-        return predict(self.model, given, batch, solver)
+        return predict(self.model, given, batch, solver, self.lengths)
 
     def probabilities(self, cases: Cases | Dataset, **how: Any) -> Any:
         """Probability of each class, `(cases, classes)`; for outputs of each step a list of `(time, classes)`. Arguments as for
@@ -186,7 +191,7 @@ class Trained:
         - `path`: a file that is there is replaced, at once or not at all.
         """
         labels = self.classes
-        if isinstance(self.model, LiquidModel):
+        if isinstance(self.model, tuple(_RIDGE.values())):
             config, own = self.model.to_arrays()
         else:
             config, own = json.loads(self.model.config.to_json()), named_leaves(self.model)
@@ -198,6 +203,7 @@ class Trained:
             "channels": self.channels,
             "missing": self.missing,
             "unit": self.unit,
+            "lengths": list(self.lengths),
             "provenance": dict(self.provenance),
         }
         arrays = {f"model{name}": np.asarray(leaf) for name, leaf in own.items()}
@@ -219,8 +225,8 @@ class Trained:
             place = own if name.startswith("model") else extra
             place[name.removeprefix("model").removeprefix("extra/")] = array
         try:
-            if header["model"] == "LiquidModel":
-                return cls(LiquidModel.from_arrays(header["config"], own), extra=extra, **_described(header))
+            if (kind := _RIDGE.get(header["model"])) is not None:
+                return cls(kind.from_arrays(header["config"], own), extra=extra, **_described(header))
             config = ModelConfig.from_json(json.dumps(header["config"]))
             check_size(config, {name: array.shape for name, array in own.items()}, str(path))
             return cls(_filled(path, config, own), extra=extra, **_described(header))
@@ -281,6 +287,9 @@ def _described(header: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("its missing-value policy or its provenance is not known")
     if unit is not None and not (isinstance(unit, int | float) and 0 < unit < float("inf")):
         raise ValueError(f"its unit of time is {unit!r}")
+    lengths = header.get("lengths", [])  # older files have none
+    if len(lengths) > 64 or not all(type(one) is int and 0 < one < 2**31 for one in lengths):
+        raise ValueError("its lengths are not numbers of steps")
     if channels is not None and (
         len(channels) != header["config"]["input_dim"] or not all(isinstance(c, str) for c in channels)
     ):
@@ -293,7 +302,7 @@ def _described(header: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("its classes are not those of its configuration")
     return {
         "classes": classes, "channels": None if channels is None else tuple(channels), "missing": header["missing"],
-        "unit": unit, "provenance": header["provenance"],
+        "unit": unit, "provenance": header["provenance"], "lengths": tuple(lengths),
     }  # fmt: skip
 
 

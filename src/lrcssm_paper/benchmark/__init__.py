@@ -228,6 +228,24 @@ class ArchiveBenchmark(Drawn):
     """Results, one line for each classifier and data set, written as they come; what is there is not run again."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForecastBenchmark(Drawn):
+    """Errors of forecasters by rolling origins over eight series, relative to ridge on lags."""
+
+    module: ClassVar[str] = "forecast"
+
+    series: tuple[str, ...] = ("all",)
+    """Series, or all: airline, lynx, solar and pbs, which come with aeon, and chaotic, seasonal, autoregressive and driven."""
+    models: tuple[str, ...] = ("all",)
+    """Forecasters, or all. Ridge on lags is always measured."""
+    origins: int = 10
+    """Rolling origins in the last 40 % of each series."""
+    coverage: float = 0.9
+    """Coverage of the intervals."""
+    seed: int = 0
+    """Seed of all forecasters."""
+
+
 COMMANDS: dict[str, Any] = {
     "": "Measure speed, memory and accuracy.",
     "engine": EngineBenchmark,
@@ -238,5 +256,6 @@ COMMANDS: dict[str, Any] = {
     "long": LongBenchmark,
     "stream": StreamBenchmark,
     "archive": ArchiveBenchmark,
+    "forecast": ForecastBenchmark,
 }
 """Benchmarks by name, described under the empty one."""
