@@ -17,6 +17,7 @@ FORECAST = {name: value for name, value in FEW.items() if name != "bidirectional
 PARAMETERS = {
     "LrcFeatures": RIDGE,
     "LrcRidgeClassifier": RIDGE,
+    "LrcRidgeForecaster": {"window": 12, "horizon": 3, "random_state": 0},
     "LrcRidgeRegressor": RIDGE,
     "LrcSSMClassifier": FEW,
     "LrcSSMForecaster": FORECAST,
