@@ -59,6 +59,14 @@ bench: $(VENV)/stamp-bench ## measure the engine (installs PyTorch to compare wi
 docs: $(VENV)/stamp-docs ## build the documentation into site/
 	$(BIN)/python -m mkdocs build --strict
 
+.PHONY: tutorials
+tutorials: $(VENV)/stamp-tutorials ## run the tutorials and write their pages into docs/tutorials
+	$(BIN)/python tutorials/run.py
+
+.PHONY: package
+package: $(VENV)/stamp-release ## build sdist and wheel into dist/, and try them in an empty environment
+	.ci/package $(BIN)/python
+
 .PHONY: clean
 clean: ## remove .venv, site and all caches
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis
@@ -70,7 +78,7 @@ $(VENV)/stamp-core: pyproject.toml $(VENV)/stamp-python
 	@$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/stamp-dev $(VENV)/stamp-full $(VENV)/stamp-docs $(VENV)/stamp-bench: $(VENV)/stamp-%: $(VENV)/stamp-core
+$(VENV)/stamp-dev $(VENV)/stamp-full $(VENV)/stamp-docs $(VENV)/stamp-bench $(VENV)/stamp-tutorials $(VENV)/stamp-release: $(VENV)/stamp-%: $(VENV)/stamp-core
 	@echo "Installing lrcssm[$*] into $(VENV)"
 	@$(PIP) install --editable ".[$*]"
 	@touch $@

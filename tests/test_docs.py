@@ -18,7 +18,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 NAMES = {name: getattr(lrcssm, name) for name in dir(lrcssm) if not name.startswith("_")}
 PUBLIC = {name: value for name, value in NAMES.items() if getattr(value, "__module__", "").startswith("lrcssm.")}
 # Pages and docstrings that take more than some seconds each.
-SLOW = ()
+SLOW = ("index.md",)  # its code is that of the README
 
 
 def snippets(text):
@@ -82,6 +82,16 @@ def test_pages_run(page, as_a_user_has_it, small):
 def test_docstrings_run(name, as_a_user_has_it, small):
     for block in snippets(DOCSTRINGS[name]):
         exec(compile(block, name, "exec"), {"__name__": "docstring"})
+
+
+def test_every_concept_has_a_picture():
+    """The pages of the section Concepts of the site."""
+    section = re.search(r"^  - Concepts:\n((?:      - .*\n)+)", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    concepts = re.findall(r": (\S+\.md)$", section[1], re.MULTILINE)
+    assert len(concepts) >= 4
+    for page in concepts:
+        pictures = re.findall(r"^!\[.+?\]\((img/.+?)\)", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+        assert pictures and all((ROOT / "docs" / picture).exists() for picture in pictures), page
 
 
 def test_what_is_public_is_explained():

@@ -140,9 +140,9 @@ def test_a_fit_that_goes_on(fitted):
     model.fit(X, y)
     assert not np.array_equal(model.model_.head.weight, before)
     assert not np.array_equal(model.model_.head.weight, anew.model_.head.weight)
-    with pytest.raises(ValueError, match="goes on from a model with hidden_dim=8, but now it is 9"):
+    with pytest.raises(ValueError, match="continues a model with hidden_dim=8, but now it is 9"):
         copy.copy(model).set_params(hidden_dim=9).fit(X, y)
-    with pytest.raises(ValueError, match="goes on from a model of"):
+    with pytest.raises(ValueError, match="continues a model of"):
         copy.copy(model).fit(X, np.arange(len(X)) % 3)
 
 

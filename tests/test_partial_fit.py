@@ -117,7 +117,7 @@ def test_estimators_go_on(tmp_path):
     anew = LrcRidgeClassifier(**SMALL).partial_fit(X, names[y], classes=names).decision_function(X)
     for one in (model, again):
         with pytest.warns(
-            UserWarning, match="starts anew: a LrcRidgeClassifier that was fitted or loaded keeps no sums"
+            UserWarning, match="starts from scratch: a LrcRidgeClassifier that was fitted or loaded keeps no sums"
         ):
             one.partial_fit(X, names[y])
         np.testing.assert_array_equal(one.decision_function(X), anew)

@@ -202,7 +202,7 @@ def test_own_file_with_unequal_steps(tmp_path, capsys):
         ("predict", str(out), str(wide)): "has 2 channels, but the model was trained on 1",
         ("evaluate", str(out), str(other)): "has no targets",
         ("evaluate", str(out), "digits"): "the class '0', which the model does not know",
-        ("evaluate", str(out / "model.lrcssm")): "does not say what its test cases are",
+        ("evaluate", str(out / "model.lrcssm")): "does not contain its test cases",
         ("predict", str(out), str(other), "--out", str(tmp_path / "none" / "x.csv")): "its folder does not exist",
         ("train", str(path), "--out", str(out)): "already holds a run",
         (

@@ -24,11 +24,10 @@ _least_before = 1.0
 
 
 def remember_compilations(directory: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
-    """Keep what JAX compiles on disk, so that the same shapes on the same machine are compiled once.
+    """Cache compiled programs on disk, so that the same shapes on the same machine are compiled once.
 
-    The command line does this for its process, and estimators do it while they compute (`keeping_compilations`); a program of
-    your own may call it before its first computation. A directory that was chosen before (`JAX_COMPILATION_CACHE_DIR`) is left
-    alone.
+    The command line does this for its process, and estimators do it while they compute (`keeping_compilations`); call it in your
+    own program before the first computation. A directory that was chosen before (`JAX_COMPILATION_CACHE_DIR`) is not changed.
 
     ```python
     import lrcssm

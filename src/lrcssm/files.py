@@ -65,7 +65,7 @@ def checksum(*values: Any) -> str:
 
 
 def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a header and named arrays, at once or not at all."""
+    """Write a header and named arrays atomically."""
     target = pathlib.Path(path)
     entries, offset, chunks = [], 0, []
     for name, array in arrays.items():
@@ -135,7 +135,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Reads what `write_arrays` wrote, or raises `FileError` with a sentence that says what is wrong with the file."""
+    """Read a file of `write_arrays`, or raise `FileError` with a sentence about the problem."""
     target = pathlib.Path(path)
     if not target.exists():
         raise MissingFile(f"{target} does not exist.")

@@ -29,9 +29,9 @@ class Evaluate:
     """Score a trained model on data with targets."""
 
     model: Model
-    """Folder of a run, or file of a model."""
+    """Run folder or model file."""
     source: Annotated[str | None, Arg("SOURCE", positional=True)] = None
-    """A name, file or folder of data, all of whose cases are scored; the test cases of the run if not given."""
+    """A name, file or folder of data, of which all cases are scored; by default the test cases of the run."""
     new: NewData = NewData()
     report: Annotated[str | None, Arg("FILE")] = None
     """Page to write: the scores in words and pictures, .html."""
@@ -86,9 +86,7 @@ class Evaluate:
         """The data of a run, the cases that it is scored on, which part they are, and their positions."""
         path = pathlib.Path(self.model)
         if not path.is_dir():
-            raise RunError(
-                "A model's file alone does not say what its test cases are; name the data, or give the run's folder."
-            )
+            raise RunError("A model file does not contain its test cases; name the data, or give the run folder.")
         kept = run_facts(Folder(path))["options"]
         data = original(Folder(path), self.new.data_dir)
         part, which = judged(divide(data, kept["split"], kept["split_seed"]))
@@ -124,7 +122,7 @@ def new_cases(data: Dataset, new: NewData, trained: Trained) -> Cases:
 
 
 def load_new(source: str, new: NewData, trained: Trained, task: str | None = None) -> Dataset:
-    """New data for a model; its columns are those of training, as far as there are such columns and no others were named."""
+    """New data for a model; columns are those of training where they exist and no others are named."""
     known: dict[str, Any] = dict(trained.provenance.get("columns", {}))
     given = new.columns.as_arguments()
     if "target" in known and "target" not in given:

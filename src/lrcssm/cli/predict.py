@@ -28,13 +28,13 @@ class Predict:
     """Apply a trained model to data, with or without targets."""
 
     model: Model
-    """Folder of a run, or file of a model."""
+    """Run folder or model file."""
     source: Annotated[str | None, Arg("SOURCE", positional=True)] = None
     """A name, file or folder of data."""
     stream: bool = False
     """Read samples from standard input instead, one in each line, as CSV or JSON, and print a prediction for each as JSON."""
     out: Annotated[str | None, Arg("FILE.csv")] = None
-    """Write there instead of to standard output."""
+    """File to write instead of standard output."""
     new: NewData = NewData()
     json: bool = False
     """Write one JSON object for each case, or each step if each has a prediction, instead of CSV."""

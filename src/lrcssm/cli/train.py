@@ -62,17 +62,16 @@ class Train:
     source: Annotated[str, Arg("SOURCE", positional=True)]
     """A name (lrcssm data list), a file (.ts, .arff, .npz, .csv) or a folder of them."""
     out: Annotated[str | None, Arg("DIR")] = None
-    """Folder of the run; runs/NAME if not given."""
+    """Run folder; by default runs/NAME."""
     method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
-    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto
-    takes ridge, to classify more than 500 cases logistic, and gradient if an option of model, training or devices or a preset asks
-    for it."""
+    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto is
+    ridge, logistic to classify more than 500 cases, and gradient if a preset or an option of model, training or devices is given."""
     views: Annotated[tuple[str, ...], Arg("VIEW")] = ()
-    """For ridge and logistic: what they see of a series: levels, differences, case-levels, case-differences; by default all that tell something
-    new. A model of levels and differences can predict sample by sample."""
+    """Views of a series for ridge and logistic: levels, differences, case-levels, case-differences; by default all that are not
+    redundant. A model of levels and differences can predict sample by sample."""
     preset: Annotated[str, Arg("PRESET")] = "default"
-    """Settings to start from: default, which do well on most data; or those of an extension: released, the code released with
-    the paper, and paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
+    """Settings to start from: default; or those of an extension: released, the code released with the paper, and
+    paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
     model: ModelOptions = ModelOptions()
     training: TrainingOptions = TrainingOptions()
     columns: ColumnOptions = ColumnOptions()
@@ -80,24 +79,24 @@ class Train:
     """Targets of the data: classify, regress, or per-step if each time step has one; found out from the data if not given, but for
     per-step."""
     missing: Missing = "error"
-    """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
+    """Policy for missing values: raise an error, skip their steps (mask), or carry the last value forward (fill)."""
     split: str = "source"
-    """Training, validation and test cases: source, as far as the source decides; random; or paper, the paper's splits, with the
-    seeds 2345, 3456, 4567, 5678 and 6789."""
+    """Training, validation and test cases: source, the parts of the source if it has any; random; or paper, the paper's splits,
+    with the seeds 2345, 3456, 4567, 5678 and 6789."""
     split_seed: int = 0
-    """Seed of what the split draws at random."""
+    """Seed of a random split."""
     seed: int = 0
-    """Seed of the first weights, the order of the data and dropout."""
+    """Seed of the initial weights, the order of the data and dropout."""
     solver: SolverName = "auto"
     """Solver of the recurrences while training."""
     on: DeviceOptions = DeviceOptions()
     resume: bool = False
-    """Go on with the run in the folder, to the same result as without an interruption. With more --steps than before, go on for
-    the rest of them, at the learning rate that the new number of steps gives."""
+    """Resume the run in the folder; the result is that of an uninterrupted run. With more --steps than before, continue for the
+    remaining steps, at the learning rate of the new number of steps."""
     overwrite: bool = False
-    """Replace a run that the folder holds."""
+    """Replace an existing run in the folder."""
     data_dir: DataDir = None
-    """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
+    """Folder of the data sets; by default the variable LRCSSM_DATA, or the cache."""
     compare: bool = False
     """Train MiniRocket too (it needs aeon), and print and report its score."""
     quiet: bool = False
@@ -192,7 +191,7 @@ def run(options: Train) -> None:
 
 
 def _asked(options: Train) -> list[str]:
-    """Flags that were given and that only gradient steps know."""
+    """Given options that apply to gradient steps only."""
     asked = [name for group in (options.model, options.training) for name in given(group)]
     asked += [name for name in ("preset", "solver") if getattr(options, name) != getattr(Train, name)]
     asked += ["devices"] if options.on != DeviceOptions() else []
@@ -209,8 +208,8 @@ def _fit(
     folder: Folder,
     begin: Callable[[], None],
 ) -> Fitted:
-    """Train with progress and checkpoints; `begin` is called at the first step, because whatever may be refused or fail to
-    compile leaves an older run as it is."""
+    """Train with progress and checkpoints. `begin` is called at the first step, so that an error before it leaves an older run
+    unchanged."""
     at = 0
     try:
         with (
@@ -251,7 +250,7 @@ def _finish(
     folder: Folder,
     facts: dict[str, Any],
 ) -> None:
-    """Write model, predictions, scores and report; whatever is there already is written again, the same."""
+    """Write model, predictions, scores and report; existing files are written again with the same content."""
     from ..report.judged import Judged  # matplotlib is slow to import
     from ..report.run import write_report
 

@@ -20,7 +20,7 @@ FEW_PATCHES = 40
 
 
 class Batch(eqx.Module):
-    """Cases side by side, padded to one length; a pytree that compiled functions take as it is.
+    """Cases padded to one length; a pytree, so that compiled functions take it.
 
     ```python
     import numpy as np
@@ -68,7 +68,7 @@ def batches(
 
     **Arguments:**
 
-    - `cases`: what to go through.
+    - `cases`: the cases.
     - `size`: cases in a batch. A set with fewer cases has the next power of two instead.
     - `rng`: shuffles the cases; they keep their order within a length if it is not given.
     - `lengths`: as for `arrange`.
@@ -88,8 +88,8 @@ def arrange(
 ) -> list[tuple[int, np.ndarray]]:
     """Assign cases to batches.
 
-    Cases of similar length share a batch. What is left over from full batches of one length goes to the next longer one, so
-    that all batches are full but the last.
+    Cases of similar length share a batch. Cases that do not fill a batch of one length go to the next longer one, so that
+    all batches but the last are full.
 
     **Arguments:**
 
@@ -187,7 +187,7 @@ def make_batch(cases: Cases, length: int, which: np.ndarray, size: int) -> Batch
     **Arguments:**
 
     - `cases`: where to take them from.
-    - `length`, `which`: an element of what `arrange` returns.
+    - `length`, `which`: an element of the result of `arrange`.
     - `size`: at least as many as `which` has.
     """
     # Copies, not zeros: without a mask for padding cases, full batches and others run the same compiled program.

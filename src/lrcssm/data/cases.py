@@ -59,9 +59,9 @@ class Cases:
         - `series`: an array `(cases, time, channels)` or a sequence of arrays `(time, channels)`.
         - `targets`, `weights`: as the attributes.
         - `times`: time of each step, `(time,)` for each case, increasing.
-        - `unit`: how much of that is one step, dt = 1; the mean time between two steps over all cases if not given. For
-            new cases of a trained model give the `unit` of the training cases.
-        - `missing`: treatment of NaN. `"error"` refuses it. `"mask"` skips each step where a channel is missing (its time
+        - `unit`: the time of one step, dt = 1; by default the mean time between two steps over all cases. For new cases of a
+            trained model pass the `unit` of the training cases.
+        - `missing`: treatment of NaN. `"error"` raises an error. `"mask"` skips each step where a channel is missing (its time
             still passes). `"fill"` replaces a missing value by the last observed one, or by the first one at the start, and
             skips only steps where all channels are missing.
         - `dtype`: of the series.

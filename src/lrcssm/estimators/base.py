@@ -75,7 +75,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         return found
 
     def _goes_on(self) -> bool:
-        """True if `fit` starts from a model that is there."""
+        """True if `fit` continues an existing model."""
         return self.warm_start and hasattr(self, "trained_") and isinstance(self.model_, SequenceModel)
 
     def _configured(self, facts: Facts, seed: int) -> tuple[ModelConfig, TrainingConfig]:
@@ -86,8 +86,8 @@ class Learner(Saved, BaseEstimator, Parameters):
         for name in () if old is None else vars(old):
             if getattr(config, name) != getattr(old, name):
                 raise InvalidValue(
-                    f"{type(self).__name__} goes on from a model with {name}={getattr(old, name)!r}, but now it is "
-                    f"{getattr(config, name)!r}; set warm_start=False to start anew."
+                    f"{type(self).__name__} continues a model with {name}={getattr(old, name)!r}, but now it is "
+                    f"{getattr(config, name)!r}; set warm_start=False to start from scratch."
                 )
         return config, how
 
@@ -105,7 +105,7 @@ class Learner(Saved, BaseEstimator, Parameters):
             warnings.warn(text, TrainingWarning, stacklevel=4)
 
     def _report(self, evaluation: Evaluation) -> bool:
-        """Print and call what was asked for; true if a callback wants to stop."""
+        """Print progress and call the callbacks; return true if one of them stops the training."""
         if self.verbose:
             scores = "".join(f"  {name} {value:.4g}" for name, value in evaluation.scores.items())
             print(f"step {evaluation.step}  loss {evaluation.loss:.4g}{scores}  {evaluation.seconds:.1f} s", flush=True)

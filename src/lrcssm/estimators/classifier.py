@@ -17,8 +17,8 @@ from .steps import Steps, for_each_step, positions, step_labels
 class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
     """Classifier of time series, of equal length or not, with one channel or many.
 
-    Without any parameter it is ridge regression on random liquid features, as `lrcssm.LrcRidgeClassifier`; parameters of model
-    and training ask for an LrcSSM that is trained by gradients.
+    Without any parameters it uses ridge regression on random liquid features, like `lrcssm.LrcRidgeClassifier`; with parameters of
+    the model or the training it trains an LrcSSM by gradients.
 
     ```python
     import lrcssm, numpy as np
@@ -43,7 +43,7 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
     _classes_given = False  # true while `partial_fit` has been told all classes
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
-        """Train a new model, or with `warm_start` go on with the one that is there.
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 
@@ -67,7 +67,7 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
         **Arguments:**
 
         - `X`, `y`, `sample_weight`, `times`: as for `fit`.
-        - `classes`: all labels there will ever be; needed in the first call only.
+        - `classes`: all labels; required in the first call only.
         """
         with all_or_nothing(self):
             self._expect(classes)
@@ -87,8 +87,8 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
             found = self._classes_of(occurring)
             if self._goes_on() and not np.array_equal(found, self.classes_):
                 raise InvalidValue(
-                    f"fit got classes {found.tolist()}, but goes on from a model of {self.classes_.tolist()}; set "
-                    "warm_start=False to start anew."
+                    f"fit got classes {found.tolist()}, but continues a model of {self.classes_.tolist()}; set "
+                    "warm_start=False to start from scratch."
                 )
             self.classes_ = found
         return positions(labels, self.classes_) if stepwise else self._positions(labels)  # pyright: ignore[reportArgumentType]

@@ -68,7 +68,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
     def fit(
         self, X: Any, y: Any = None, times: Any = None, past_covariates: Any = None, future_covariates: Any = None
     ) -> "LrcSSMForecaster":
-        """Train a new model, or with `warm_start` go on with the one that is there.
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 

@@ -32,10 +32,10 @@ class _Data:
     """Parameters about the data."""
 
     missing: Literal["error", "mask", "fill"] = "error"
-    """Policy for NaN: `"error"` refuses it, `"mask"` skips a step where a channel is missing, `"fill"` carries the last value
-    forward."""
+    """Policy for NaN: `"error"` raises an error, `"mask"` skips a step where a channel is missing, `"fill"` carries the last
+    value forward."""
     validation_fraction: float = VALIDATION
-    """Share of the cases (of each class) that is held out to choose the best weights; 0 trains on everything and keeps the last
+    """Share of the cases (of each class) that is held out to select the best weights; 0 trains on all cases and keeps the last
     weights."""
 
 
@@ -66,7 +66,7 @@ class _Horizon(_Data):
     """`"ridge"`, ridge regression on lags and random liquid states, in seconds; or `"gradient"`, gradient steps. `"auto"` takes
     ridge, unless `level`, `validation_fraction` or a parameter below asks for gradient steps."""
     horizon: int = 1
-    """Values that the model is trained to give at once. `predict` goes further by taking its own forecasts for observations."""
+    """Values that the model forecasts at once. `predict` extends the horizon by using its own forecasts as observations."""
     window: int | None = None
     """Values that the model sees; `None` chooses from the horizon, the season and the length."""
     season: int | None = None
@@ -83,7 +83,7 @@ class _Model:
 
     architecture: str = "lrcssm"
     """A name of `lrcssm.models.ARCHITECTURES`, such as `"s5"` or `"mamba"`: its cell and its block. Parameters of the model that are
-    `None` are as the architecture says, or as `lrcssm.ModelConfig` has them."""
+    `None` have the values of the architecture or the defaults of `lrcssm.ModelConfig`."""
     cell: str | None = None
     cell_options: Mapping[str, Any] | None = None
     hidden_dim: int = ModelConfig.hidden_dim
@@ -102,8 +102,8 @@ class _SeriesModel(_Model):
     """Parameters of a model with one prediction for a series."""
 
     patch: int | Literal["auto"] | None = None
-    """Steps that are joined into one before the encoder; `None` or `"auto"` takes the root of the length, unless the architecture
-    says otherwise."""
+    """Steps that are joined into one before the encoder; `None` or `"auto"` is the square root of the length, unless the
+    architecture has its own."""
     bidirectional: bool | None = None
     pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] | None = None
 
@@ -155,11 +155,11 @@ class _Run:
     callbacks: Callback | Sequence[Callback] | None = None
     """Functions that are called with an `Evaluation` after each evaluation; training ends if one returns true."""
     random_state: int | np.random.RandomState | None = None
-    """Whole number for the same model each time."""
+    """Seed; a whole number makes results reproducible."""
     verbose: int = 0
     """1 prints a line at each evaluation."""
     warm_start: bool = False
-    """Let `fit` go on with the weights that are there."""
+    """Let `fit` continue from the present weights."""
 
     def __new__(cls, *unnamed, **given):
         # For an answer to a wrong name; Python's own is about a class that the user never wrote.

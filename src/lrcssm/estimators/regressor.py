@@ -36,7 +36,7 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
     """
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
-        """Train a new model, or with `warm_start` go on with the one that is there.
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 

@@ -60,7 +60,7 @@ class RidgeEstimator(FeatureEstimator):
         if first and hasattr(self, "_trained"):
             # Not an error: scikit-learn's contract is that partial_fit can be called after fit.
             warnings.warn(
-                f"partial_fit starts anew: a {type(self).__name__} that was fitted or loaded keeps no sums over its cases.",
+                f"partial_fit starts from scratch: a {type(self).__name__} that was fitted or loaded keeps no sums over its cases.",
                 stacklevel=4,
             )
         drawing = self._drawing()
@@ -159,7 +159,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         The first call draws the features, calibrates them and fixes how they are standardised; give it some hundred cases. The
         solution is computed when it is first needed. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes
         (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. After
-        `fit`, which keeps no sums, it starts anew; a saved file holds the solution alone, and cannot be continued.
+        `fit`, which keeps no sums, it starts from scratch; a saved file holds the solution alone, and cannot be continued.
 
         **Arguments:**
 

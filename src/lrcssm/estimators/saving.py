@@ -27,7 +27,7 @@ class Saved:
 
         **Arguments:**
 
-        - `path`: a file that is there is replaced, at once or not at all. `callbacks` are not part of it.
+        - `path`: an existing file is replaced atomically. `callbacks` are not part of it.
         """
         check_is_fitted(self, "trained_")
         estimator: Any = self

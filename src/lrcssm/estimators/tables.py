@@ -70,7 +70,7 @@ def _refuse_targets(X: Any) -> None:
     if odd := [one for one in names if plain(one) in NAMES["target"] and plain(one) != AMBIGUOUS]:
         raise InvalidValue(
             f"X has the column {odd[0]!r}, the name of a target; leave it out of X and give y, or give "
-            "lrcssm.data.from_frame(X) in the place of X and y."
+            "lrcssm.data.from_frame(X) instead of X and y."
         )
 
 
@@ -93,12 +93,12 @@ def refuse_long(frame: Any) -> None:
     roles = {role: [one for one in names if plain(one) in own] for role, own in known.items()}
     if all(roles.values()):
         raise InvalidValue(
-            f"X is a DataFrame with the columns {listed(names)}: its rows are time steps, and a DataFrame in the place of X has "
+            f"X is a DataFrame with the columns {listed(names)}: its rows are time steps, and a DataFrame as X has "
             "a row for each case; give lrcssm.data.from_frame(X)."
         )
     if type(getattr(frame, "index", None)).__name__ == "DatetimeIndex":
         raise InvalidValue(
-            "X is a DataFrame with an index of dates: its rows are time steps, and a DataFrame in the place of X has a row for "
+            "X is a DataFrame with an index of dates: its rows are time steps, and a DataFrame as X has a row for "
             "each case; give a list of such frames, one for each case."
         )
     for name, values in FrameRows(frame).named():

@@ -101,13 +101,13 @@ class LrcFeatures(TransformerMixin, FeatureEstimator):
 
     **Arguments:**
 
-    - `missing`: policy for NaN: `"error"` refuses it, `"mask"` skips a step where a channel is missing, `"fill"` carries the
+    - `missing`: policy for NaN: `"error"` raises an error, `"mask"` skips a step where a channel is missing, `"fill"` carries the
         last value forward.
-    - `n_features`: number of features, about: 64 groups of equally many units have 14 statistics a unit.
-    - `views`: signals of the units, some of `lrcssm.features.VIEWS`; by default all that tell something new.
+    - `n_features`: approximate number of features: 64 groups of equally many units, with 14 statistics per unit.
+    - `views`: signals of the units, some of `lrcssm.features.VIEWS`; by default all that are not redundant.
     - `max_time`: the longest time constant of a unit, in steps; by default half of the median length.
-    - `batch`: series that are computed side by side. It changes the time, not the features.
-    - `random_state`: whole number for the same features each time.
+    - `batch`: number of series that are computed at once. It does not change the features.
+    - `random_state`: seed; a whole number makes results reproducible.
 
     **Attributes:**
 

@@ -151,7 +151,9 @@ class LiquidModel(NamedTuple):
     def stepper(self) -> LiquidStep:
         """The same model for one sample at a time."""
         if (reason := self.whole()) is not None:
-            raise InvalidValue(f"The model was asked for a step, but it {reason}; fit it with views={STREAMED!r}.")
+            raise InvalidValue(
+                f"The model cannot predict step by step, because it {reason}; fit it with views={STREAMED!r}."
+            )
         return LiquidStep.of(self.config, self.map, self.readout, self.factor)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

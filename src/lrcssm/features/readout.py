@@ -69,7 +69,7 @@ def fit_readout(
     counted: np.ndarray | None = None,
     rng: np.random.Generator,
 ) -> tuple[Readout, HeldOut]:
-    """Fits a read-out.
+    """Fit a read-out.
 
     **Arguments:**
 

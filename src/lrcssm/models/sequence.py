@@ -142,8 +142,8 @@ class SequenceModel(eqx.Module):
         memory: int | float | str | None = None,
         **context: Any,
     ) -> tuple[Float[Array, "*out"], ModelState, tuple[BlockResult, ...]]:
-        """Do what a call with the same arguments does (`context`: the fields of `Context`), and return the result of each block
-        as well: its `solution`, and its updated `norm`."""
+        """Call the model (`context`: the fields of `Context`), and also return the result of each block: its `solution` and its
+        updated `norm`."""
         self._check(inputs, state)
         given = Context(**context)
         before = None if state is None or state.last is None or state.valid is None else (state.last, state.valid)
@@ -173,7 +173,7 @@ class SequenceModel(eqx.Module):
     def step(
         self, sample: Float[Array, "*batch channels"], state: StepState | None = None, *, dt: Any = None
     ) -> tuple[Float[Array, "*batch outputs"], StepState]:
-        """Compute the output after one more sample, and the state to give with the next one.
+        """Compute the output after one more sample, and the state for the next one.
 
         ```python
         import jax, lrcssm
@@ -185,7 +185,7 @@ class SequenceModel(eqx.Module):
             logits, state = model.step(sample, state)
         ```
 
-        A function of arrays for `jax.jit`, `jax.vmap` and `lax.scan`; `stream` is quicker to use and to run.
+        A pure function for `jax.jit`, `jax.vmap` and `lax.scan`; `stream` is easier to use and faster.
 
         **Arguments:**
 
@@ -323,7 +323,7 @@ class SequenceModel(eqx.Module):
         """Raise `InvalidValue` if the model cannot take one sample at a time."""
         if (reason := self.whole()) is not None:
             raise InvalidValue(
-                f"The model was asked for a step, but it {reason}; call it with all steps of a sequence."
+                f"step cannot be used with this model, because it {reason}; call the model with all steps of a sequence."
             )
 
     def with_statistics(
@@ -366,7 +366,7 @@ def _fixed(model):
 
 
 def trainable(model: SequenceModel) -> Any:
-    """Return a tree of the model's shape: true for what is learned, false for the statistics of the data."""
+    """Return a tree of the model's shape: true for learned parameters, false for the statistics of the data."""
     learned = jax.tree.map(eqx.is_inexact_array, model)
     return eqx.tree_at(_fixed, learned, replace_fn=lambda _: False)
 

@@ -54,7 +54,7 @@ class Stream:
     def __init__(self, model: Steps, count: int | None = None):
         model.check_steps()
         if count is not None and (not isinstance(count, int) or count < 1):
-            raise InvalidValue(f"A model was asked for {count!r} streams; give a whole number of at least 1, or None.")
+            raise InvalidValue(f"stream got count={count!r}; give a whole number of at least 1, or None.")
         self.model, self.count = model, count
         self._dtype = model.dtype
         self._packing = Packing(model.first_state())

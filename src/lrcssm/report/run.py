@@ -27,7 +27,7 @@ def write_report(folder: Folder, facts: dict[str, Any], fitted: Fitted, judged: 
     - `folder`: of the run.
     - `facts`: content of `run.json`.
     - `fitted`: result of training.
-    - `judged`: the predictions for the test cases (or others, as its `part` says).
+    - `judged`: the predictions for the test cases, or for another `part`.
     """
     parts = [_head(facts, fitted, judged), *judged.sections(), *_training(fitted, judged)]
     parts.append(section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))

@@ -1,8 +1,7 @@
-"""Checkpoints: everything that a run needs to go on, in one file, and the one before it.
+"""Checkpoints: everything needed to resume a run, in one file, and the previous one.
 
-A checkpoint belongs to one run: its header holds what the run is made of (model, data, training, solver), and another run
-is refused by name. It is written beside its place and then put there, so it is there as a whole or not at all; if it is
-damaged afterwards, the one before it is used.
+A checkpoint belongs to one run: its header describes the run (model, data, training, solver), and other runs are rejected. It is
+written atomically; if it is damaged afterwards, the previous one is used.
 """
 
 import dataclasses
@@ -101,9 +100,7 @@ class Checkpoint:
                 warnings.warn(f"{complaints[0]} The checkpoint before it, {path}, is used instead.", stacklevel=3)
             return found
         if complaints:
-            raise CheckpointError(
-                f"{complaints[0]} There is no other checkpoint to go on from; start again without resuming."
-            )
+            raise CheckpointError(f"{complaints[0]} There is no other checkpoint; start again without resuming.")
         return empty
 
     def _filled(self, path: pathlib.Path, empty: Any, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Any:
@@ -141,7 +138,7 @@ class Checkpoint:
             if theirs != mine:
                 raise CheckpointError(
                     f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
-                    "to go on with it, or another folder to start anew."
+                    "to resume it, or another folder for a new run."
                 )
 
 

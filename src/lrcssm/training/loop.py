@@ -1,7 +1,7 @@
 """The training loop: batches, evaluations on the validation cases, the best weights, checkpoints.
 
 Nothing here depends on anything but the state and the configuration: the order of the data of an epoch comes from the
-seed and the epoch, the dropout of a step from the seed and the step. So a run that goes on from a checkpoint ends where
+seed and the epoch, the dropout of a step from the seed and the step. So a run that resumes from a checkpoint ends where
 an uninterrupted one does, bit for bit.
 """
 
@@ -92,17 +92,17 @@ def fit(
 
     **Arguments:**
 
-    - `model`: where to start.
+    - `model`: the model to start from.
     - `train`, `validation`: cases with targets. Without validation cases the last weights are the best.
     - `config`: settings.
     - `solver`: of the recurrences.
     - `report`: called after each evaluation; training ends if it returns true.
     - `tick`: called with the number of each step.
-    - `checkpoint`: file for everything that is needed to go on after an interruption, written at each evaluation (but at most
-        once a second) and at the end. The previous one is kept beside it, with `.previous` at its end.
-    - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit. A run may
-        also go on with more `config.steps` than it was begun with; from there on its learning rate follows the schedule of
-        the new number of steps, and the result is another one than if it had been begun with them.
+    - `checkpoint`: file for everything needed to resume after an interruption, written at each evaluation (but at most once a
+        second) and at the end. The previous one is kept next to it, with the suffix `.previous`.
+    - `resume`: continue from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit. A run can
+        also be resumed with more `config.steps`; from there on its learning rate follows the schedule of the new number of
+        steps, so the result differs from that of a run that was started with them.
     - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
         same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
         checkpoint can be resumed on any other number of devices.

@@ -99,7 +99,7 @@ def judged(split: Split) -> tuple[str, Any]:
 
 
 def same_run(folder: Folder, facts: dict[str, Any]) -> None:
-    """Refuse to go on with a run under other options than it was begun with; a checkpoint alone would not tell them all."""
+    """Raise an error if a run is resumed with other options than it was started with; a checkpoint does not hold all of them."""
     theirs = run_facts(folder)
     options = ("split", "split_seed", "missing", "solver")
     pairs = [(f"command has {name}=", theirs.get("options", {}).get(name), facts["options"][name]) for name in options]
@@ -116,6 +116,6 @@ def same_run(folder: Folder, facts: dict[str, Any]) -> None:
     for name, old, new in pairs:
         if old != new:
             raise RunError(
-                f"{folder.path} belongs to another run: its {name}{old!r}, not {new!r}; give the same again to go on with "
-                "it, or another folder to start anew."
+                f"{folder.path} belongs to another run: its {name}{old!r}, not {new!r}; give the same again to resume "
+                "it, or another folder for a new run."
             )

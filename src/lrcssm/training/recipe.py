@@ -46,7 +46,7 @@ class Facts(NamedTuple):
             raise InvalidValue(f"{data.name} has no targets to learn; use a trained model to predict them.")
         if data.classes is not None:
             if len(data.classes) < 2:
-                raise InvalidValue(f"{data.name} has {len(data.classes)} class; give at least 2 to tell apart.")
+                raise InvalidValue(f"{data.name} has {len(data.classes)} class; give at least 2.")
             return cls.of(cases, data.task, len(data.classes))
         target = data.targets[0] if isinstance(data.targets, tuple) else data.targets
         return cls.of(cases, data.task, 1 if target.ndim == 1 else target.shape[1])
@@ -139,7 +139,7 @@ def recipe(
     - `model`: fields of `ModelConfig` that are given, and `architecture`, a name of `lrcssm.models.ARCHITECTURES`.
         `patch="auto"` counts as not given.
     - `training`: fields of `TrainingConfig` that are given.
-    - `preset`: fields to start from in the place of an architecture.
+    - `preset`: fields to start from instead of an architecture.
     - `old`: configuration of a model that goes on learning; choices that follow from the data stay as they were.
 
     **Returns:**

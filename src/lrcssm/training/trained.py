@@ -25,7 +25,7 @@ _RIDGE = {kind.__name__: kind for kind in (LiquidModel, ForecastModel)}
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained model: what estimators, the command line, streams and exports hold, and a file keeps.
+    """A trained model with everything needed to use it; estimators, the command line, streams, exports and files hold one.
 
     ```python
     import jax, lrcssm, numpy as np
@@ -188,7 +188,7 @@ class Trained:
 
         **Arguments:**
 
-        - `path`: a file that is there is replaced, at once or not at all.
+        - `path`: an existing file is replaced atomically.
         """
         labels = self.classes
         if isinstance(self.model, tuple(_RIDGE.values())):
@@ -250,7 +250,7 @@ def save(path: str | os.PathLike[str], trained: Any) -> None:
 
     **Arguments:**
 
-    - `path`: a file that is there is replaced, at once or not at all.
+    - `path`: an existing file is replaced atomically.
     - `trained`: a `Trained`, or a model alone.
     """
     if not isinstance(trained, Trained | SequenceModel):

@@ -134,7 +134,7 @@ def _connected(url: str) -> BaseStorage:
     if url.startswith("grpc://"):
         host, _, port = url.removeprefix("grpc://").rstrip("/").rpartition(":")
         if not host or not port.isdecimal():
-            raise InvalidValue(f"The storage {shown!r} is no address; give grpc://host:port.")
+            raise InvalidValue(f"The storage {shown!r} is not an address; give grpc://host:port.")
         make = lambda: _proxy(host, int(port))
     else:
         make = lambda: RDBStorage(url, engine_kwargs={"pool_pre_ping": True})

@@ -156,7 +156,7 @@ def join(parts: Sequence[tuple[pathlib.Path, Dataset]], name: str) -> Dataset:
 
 
 def together(parts: dict[str, tuple[pathlib.Path, Dataset]], name: str, task: str | None = None) -> Dataset:
-    """Join training, validation and test cases, in this order, with a split that tells them apart.
+    """Join training, validation and test cases, in this order, with the split.
 
     **Arguments:**
 

@@ -35,7 +35,7 @@ _UNIT = re.compile(r"\s*[\[(][^\[\]()]*[\])]$")
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Columns of a table by name, as far as the user says so.
+    """Columns of a table that the user names.
 
     **Attributes:**
 

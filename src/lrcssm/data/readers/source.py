@@ -34,7 +34,7 @@ class NoTargetColumn(FileError):
 
 @dataclasses.dataclass(frozen=True)
 class InMemory:
-    """A table in memory, in the place of a path: `name` becomes that of the data set, `text` stands for it in sentences."""
+    """A table in memory, instead of a path: `name` is the name of the data set, `text` describes it in messages."""
 
     name: str
     text: str

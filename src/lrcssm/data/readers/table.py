@@ -324,7 +324,7 @@ def _long(
             i = group[np.flatnonzero(np.diff(stamp) <= 0)[0] + 1]
             raise FileError(
                 f"{located(path, where[i])}: this time occurs twice in its case; give each step once, and if there are several "
-                "cases pass case= with the name of the column that tells them apart."
+                "cases pass case= with the name of the column that identifies them."
             )
     labels = None if label is None else [[label[i] for i in group] for group in groups]
     if labels is not None and task != "per-step":
