@@ -153,6 +153,7 @@ def backtest(
         if simple is not model:
             here = None if future is None else future[:origin]
             model = simple.fit(series[:origin], past_covariates=before, future_covariates=here)
+        assert model is not None
         later = None if future is None else future[: origin + model.horizon_]
         given = {"past_covariates": before, "future_covariates": later}
         found.append(model.predict(series[:origin], **given))
