@@ -28,8 +28,16 @@ demo: $(VENV)/stamp-core ## train on handwritten digits, pixel by pixel, and wri
 test: $(VENV)/stamp-dev ## run the tests, but for the slow ones
 	$(PYTEST) $(ARGS)
 
+# The slow tests too, with all extras and on the programs that users run, in the order of conftest.py: within the budget,
+# and of a long list of one file no more than its share. What is left out is printed; make test-slow leaves out nothing.
+BUDGET ?= 2400
+SHARE ?= 20
+.PHONY: test-full
+test-full: $(VENV)/stamp-full ## run the slow tests too, with all extras, within a budget of time
+	LRCSSM_TEST_OPTIMISED=1 $(BIN)/python -m pytest -n 2 --dist load --maxschedchunk 4 --slow --budget $(BUDGET) --share $(SHARE) $(ARGS)
+
 .PHONY: test-slow
-test-slow: $(VENV)/stamp-dev ## run all tests
+test-slow: $(VENV)/stamp-full ## run all tests, however long it takes
 	$(PYTEST) --slow $(ARGS)
 
 .PHONY: lint
@@ -51,6 +59,14 @@ bench: $(VENV)/stamp-bench ## measure the engine (installs PyTorch to compare wi
 docs: $(VENV)/stamp-docs ## build the documentation into site/
 	$(BIN)/python -m mkdocs build --strict
 
+.PHONY: tutorials
+tutorials: $(VENV)/stamp-tutorials ## run the tutorials and write their pages into docs/tutorials
+	$(BIN)/python tutorials/run.py
+
+.PHONY: package
+package: $(VENV)/stamp-release ## build sdist and wheel into dist/, and try them in an empty environment
+	.ci/package $(BIN)/python
+
 .PHONY: clean
 clean: ## remove .venv, site and all caches
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis
@@ -62,7 +78,7 @@ $(VENV)/stamp-core: pyproject.toml $(VENV)/stamp-python
 	@$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/stamp-dev $(VENV)/stamp-docs $(VENV)/stamp-bench: $(VENV)/stamp-%: $(VENV)/stamp-core
+$(VENV)/stamp-dev $(VENV)/stamp-full $(VENV)/stamp-docs $(VENV)/stamp-bench $(VENV)/stamp-tutorials $(VENV)/stamp-release: $(VENV)/stamp-%: $(VENV)/stamp-core
 	@echo "Installing lrcssm[$*] into $(VENV)"
 	@$(PIP) install --editable ".[$*]"
 	@touch $@

@@ -43,7 +43,7 @@ def cell(init, units=64, max_time=20000.0, **options):
 
 
 def time_constants():
-    """How long the units of a layer remember, by initialisation."""
+    """Time constants of the units of a layer, by initialisation."""
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     for init in ("paper", "spread"):
         constants = np.sort(lrcssm.stability.time_constants(cell(init), noise(40000)))
@@ -75,7 +75,7 @@ def output_scale():
 
 
 def gradient_norm():
-    """How much of a gradient at the last step reaches a step further back, T = 20,000."""
+    """Share of a gradient at the last step that reaches a step further back, T = 20,000."""
     length = 20000
     inputs = noise(length)
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.8), layout="constrained", sharey=True)
@@ -123,6 +123,47 @@ def speed():
     return figure
 
 
+def newton():
+    """Iterates of Newton's method over a whole sequence, and their errors."""
+    length, scale = 400, 3
+    this = jax.tree.map(lambda a: scale * a, LRC(INPUTS, 16, key=jax.random.key(0)))
+    inputs = slow(length)
+    exact = lrcssm.solve(this, inputs, solver=lrcssm.Sequential()).states
+    iterates = [jnp.zeros_like(exact)]
+    while float(jnp.max(jnp.abs(iterates[-1] - exact))) > 1e-12:
+        solver = lrcssm.DEER(max_steps=len(iterates), rtol=1e-15)
+        iterates.append(lrcssm.solve(this, inputs, solver=solver, throw=False).states)
+    unit = int(jnp.argmax(jnp.max(jnp.abs(iterates[1] - exact), 0)))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4), layout="constrained", width_ratios=(2, 1))
+    for number, states in enumerate(iterates[1:4], 1):
+        left.plot(states[:, unit], color=plt.get_cmap("Reds")(0.25 + 0.22 * number), label=f"iteration {number}")
+    left.plot(exact[:, unit], "k:", label="step by step")
+    left.set(xlabel="step", ylabel="state of one unit")
+    left.legend(frameon=False, fontsize=9)
+    errors = [max(float(jnp.max(jnp.abs(states - exact))), 1e-16) for states in iterates]
+    right.semilogy(errors, "o-", color=COLOURS["spread"])
+    right.set(xlabel="iteration", ylabel="largest error of all units and steps")
+    return figure
+
+
+def memory():
+    """Peak memory of a training step against the length of the sequence, from the record of the benchmark."""
+    record = json.loads((FOLDER.parent.parent / "results" / "long-cpu.json").read_text())
+    rows = record["rows"]
+    lengths = np.array([row["length"] for row in rows])
+    figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    axes.loglog(lengths, [row["peak_mb"] for row in rows], "o-", color="#4c72b0", label="process, measured")
+    axes.loglog(
+        lengths, [row["memory_mb"] for row in rows], "s-", color="#55a868", label="training step, as XLA plans it"
+    )
+    everything = rows[1]["memory_mb"] / rows[1]["length"] * lengths
+    axes.loglog(lengths, everything, ":", color="0.5", label="if everything were kept (extrapolated)")
+    axes.set(xlabel="steps", ylabel="MB", ylim=(20, 30000))
+    axes.legend(frameon=False, fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def scaling():
     """Time of a training step of each architecture against the length of the sequence, from the record of the benchmark."""
     return draw_scaling(json.loads((FOLDER.parent.parent / "results" / "scaling-cpu.json").read_text()))
@@ -148,7 +189,7 @@ def forecast():
 
 def main():
     FOLDER.mkdir(exist_ok=True)
-    for draw in (time_constants, output_scale, gradient_norm, speed, scaling, forecast):
+    for draw in (time_constants, output_scale, gradient_norm, speed, newton, memory, scaling, forecast):
         path = FOLDER / f"{draw.__name__.replace('_', '-')}.png"
         draw().savefig(path, dpi=110, metadata={"Software": None})
         print(path.relative_to(FOLDER.parent.parent))

@@ -123,6 +123,10 @@ LINEAR = ("LRU", "S5", "S5 bilinear", "LinOSS", "LinOSS IMEX", "LinOSS damped", 
 CELLS = CORE | FAMILY | UNDAMPED
 # One of each kind, for what is not tested on all of them by default.
 KINDS = ("LRC released", "LRC complex gk", "LRC rho", "LTC", "GRU", "LSTM", "DenseLRC")
+# One of each class of `cells.ALL`, for what every cell is tested on by default.
+EACH = (
+    "LRC paper", "STC", "LTC", "GRU", "MGU", "LSTM", "LRU", "S5", "LinOSS", "S6", "S4D", "LiquidS4", "DenseLRC", "DenseSTC", "DenseLTC",
+)  # fmt: skip
 # Real by what they are, complex already, or (Euler's step of a complex rate) unstable, so that rounding grows.
 REAL_ONLY = {
     "LRC rho", "LRC spread", "LRC symmetric", "LTC Euler", *(name for name in FAMILY if "complex" in name), *LINEAR

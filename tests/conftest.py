@@ -5,16 +5,27 @@ import os
 import zlib
 
 # Read once, when jax starts its backend: this has to come before the first import of it. Nearly all the time of these
-# tests is compilation, and a quarter of that is optimisation that their small arrays do not repay.
-os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0 " + os.environ.get("XLA_FLAGS", "")
+# tests is compilation, and a quarter of that is optimisation that their small arrays do not repay; `make test-full` runs
+# the programs that users run.
+os.environ["XLA_FLAGS"] = " ".join(
+    [
+        "--xla_force_host_platform_device_count=2",
+        *["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
+        * (os.environ.get("LRCSSM_TEST_OPTIMISED", "0") == "0"),
+        os.environ.get("XLA_FLAGS", ""),
+    ]
 )
+
+# Nothing is written to the cache of whoever runs the tests.
+os.environ.setdefault("LRCSSM_COMPILATIONS", "off")
 
 import hypothesis
 import jax
 import jaxtyping
 import pytest
 from archives import serving
+
+pytest_plugins = ["budget"]
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -31,8 +42,29 @@ def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
 
 
+# A run with --slow may not have the time for everything: what has found mistakes comes first, and has more of it.
+FIRST = (
+    "test_random_cells", "test_tolerance", "test_errors", "test_gradients", "test_agreement", "test_contract", "test_every_architecture",
+    "test_estimator_checks", "test_every_estimator", "test_ridge", "test_forecaster", "test_export", "test_walks", "test_hostile_values",
+    "test_readers_damage", "test_readers_safety", "test_kills", "test_checkpoint", "test_lengths", "test_devices", "test_docs",
+)  # fmt: skip
+
+
+def pytest_configure(config):
+    config.pluginmanager.get_plugin("budget").FAVOURED.update(FIRST)
+
+
+def in_order(item):
+    """File by file; in each the slow tests first, as the others have been run by `make test`, and in an order by chance, so that
+    those for which there is time are a sample of all."""
+    name, slow = item.path.stem, "slow" in item.keywords
+    rank = FIRST.index(name) if name in FIRST else len(FIRST)
+    return rank, str(item.path), not slow, zlib.crc32(item.nodeid.encode()) if slow else 0
+
+
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--slow"):
+        items.sort(key=in_order)
         return
     for item in items:
         if "slow" in item.keywords:
@@ -48,6 +80,17 @@ def bounded_memory():
     yield
     if next(_tests_since) % 300 == 0:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_cache_of_the_user(tmp_path_factory):
+    """The cache folder of whoever runs the tests is neither read nor written, nor is a data folder of theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("LRCSSM_DATA", raising=False)
+        before = jax.config.jax_compilation_cache_dir
+        yield
+        jax.config.update("jax_compilation_cache_dir", before)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CELLS, CORE, FAMILY, KINDS, REAL_ONLY, SOLVERS, Case, distance, every, normal, tolerance
+from cases import CELLS, CORE, EACH, FAMILY, KINDS, REAL_ONLY, SOLVERS, Case, distance, every, normal, tolerance
 
-from lrcssm import DEER, ELK, Auto, Jacobi, Sequential, Status, cells, solve
+from lrcssm import DEER, ELK, Auto, Jacobi, Sequential, Status, solve
 
 DTYPES = {"f32": jnp.float32, "f64": jnp.float64}
 LENGTHS = [(dtype, length) for dtype in DTYPES for length in (1, 2, 3, 17, 1000, 20000)]
@@ -34,7 +34,11 @@ def test_states(solver, cell, length, dtype):
     ("dtype", "length"),
     [pytest.param(*pair, marks=[] if pair == ("f64", 17) else pytest.mark.slow) for pair in FAMILY_LENGTHS],
 )
-@every(quick=[*(("Sequential", cell) for cell in FAMILY), *(("DEER", cell) for cell in KINDS)], leave_out=CORE)
+# Those of `EACH` are tested by the gradients too, which compare states on the way.
+@every(
+    quick=[*(("Sequential", cell) for cell in FAMILY if cell not in EACH), *(("DEER", cell) for cell in KINDS)],
+    leave_out=CORE,
+)
 def test_states_of_the_family(solver, cell, length, dtype):
     if cell == "LTC Euler" and length > 17:
         pytest.skip("Euler's step of an LTC is not bounded: over a long sequence it overflows, as its page says")
@@ -144,14 +148,13 @@ def test_a_plain_function_is_a_cell():
 def test_an_affine_cell_needs_one_newton_iteration(getkey):
     """A second one only where a unit is so near to zero that the rounding of the scan counts there."""
     a = jax.random.uniform(getkey(), (4,), minval=0.1, maxval=0.9)
-    inputs = jax.random.normal(getkey(), (500, 4))
-    step = lambda x, u: a * x + u
-    solution = solve(step, inputs, state=jnp.ones(4), solver=DEER())
-    assert solution.iterations <= 2
-    once = solve(step, inputs, state=jnp.ones(4), solver=DEER(max_steps=1), throw=False)
-    assert distance(once.states, solve(step, inputs, state=jnp.ones(4), solver=Sequential()).states) < 1e-14
-    for name in ("LRU", "S5", "LinOSS"):
-        cell = cells.ALL[name](4, 6, key=getkey())
-        assert solve(cell, inputs, solver=DEER()).iterations <= 2
-        once = solve(cell, inputs, solver=DEER(max_steps=1), throw=False)
-        assert distance(once.states, solve(cell, inputs, solver=Sequential()).states) < 1e-13
+    inputs, x, want = jax.random.normal(getkey(), (500, 4)), np.ones(4), []
+    for u in np.asarray(inputs):
+        x = np.asarray(a) * x + u
+        want.append(x)
+    once = solve(lambda x, u: a * x + u, inputs, state=jnp.ones(4), solver=DEER(max_steps=1), throw=False)
+    assert distance(once.states, np.array(want)) < 1e-14
+    for name in ("S5", "LinOSS"):
+        case = Case(name, 300)
+        solution = solve(case.cell, case.inputs, state=case.state, solver=DEER(), throw=False)
+        assert jnp.all(solution.iterations <= 2) and distance(solution.states, case.states()) < 1e-13

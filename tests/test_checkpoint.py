@@ -1,10 +1,7 @@
 """A run that was interrupted ends where an uninterrupted one does, bit for bit, whatever happened to its files."""
 
-import pathlib
+import dataclasses
 import random
-import subprocess
-import sys
-import time
 
 import jax
 import numpy as np
@@ -15,7 +12,6 @@ from lrcssm import Auto
 from lrcssm.files import read_arrays, write_arrays
 from lrcssm.training import CheckpointError, TrainingConfig, checkpoint, fit
 from lrcssm.training.checkpoint import Checkpoint, identity
-from lrcssm.training.config import TrainingConfig as Config
 from lrcssm.training.loop import Progress
 from lrcssm.training.step import TrainState
 
@@ -126,7 +122,7 @@ def test_nothing_to_go_on_from(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"config": Config(steps=13, batch=8, check_every=3)}, "training is steps=12, not 13"),
+        ({"config": dataclasses.replace(CONFIG, steps=11)}, "training is steps=12, not 11"),
         ({"model": "other"}, "model is hidden_dim=8, not 4"),
         ({"data": "other"}, "training data"),
     ],
@@ -187,33 +183,30 @@ def test_300_damaged_checkpoints(tmp_path):
     assert refused >= 299
 
 
-@pytest.mark.slow
-def test_20_kills(tmp_path):
-    """kill -9 at random moments of a run of the command line: the resumed run ends bit-identical."""
-    command = [
-        pathlib.Path(sys.executable).with_name("lrcssm"), "train", "digits", "--steps", "300", "--hidden-dim", "8", "--state-dim", "8",
-        "--num-blocks", "1", "--patch", "8", "--check-every", "10", "--quiet",
-    ]  # fmt: skip
-    subprocess.run([*command, "--out", tmp_path / "whole"], check=True)
-    rng, kills = random.Random(1), 0
-    for attempt in range(200):
-        if kills == 20:
-            break
-        out = tmp_path / f"killed{attempt}"
-        while kills < 20:
-            process = subprocess.Popen([*command, "--out", out, "--resume"])
-            try:
-                process.wait(rng.uniform(1.0, 9.0))
-                assert process.returncode == 0
-                break
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                kills += 1
-        subprocess.run([*command, "--out", out, "--resume"], check=True)
-        time.sleep(0.1)
-        assert (out / "model.lrcssm").read_bytes() == (tmp_path / "whole" / "model.lrcssm").read_bytes()
-        assert (out / "predictions.csv").read_bytes() == (tmp_path / "whole" / "predictions.csv").read_bytes()
-        left = {one.name for one in out.iterdir()} - {one.name for one in (tmp_path / "whole").iterdir()}
-        assert not left
-    assert kills == 20
+def test_a_run_goes_on_with_more_steps(tmp_path):
+    """At a constant learning rate it ends where a run of that many steps ends; fewer steps are refused."""
+    path = tmp_path / "checkpoint"
+    steady = lambda steps: dataclasses.replace(CONFIG, steps=steps, schedule="constant", warmup=0.0)
+    run(path, config=steady(6))
+    more = run(path, config=steady(12))
+    assert bits(more) == bits(fit(model(), waves(), waves(seed=1), steady(12)))
+    assert bits(run(path, config=steady(12))) == bits(more)
+    with pytest.raises(CheckpointError, match="steps=12, not 6"):
+        run(path, config=steady(6))
+    with pytest.raises(CheckpointError, match=r"learning_rate=0\.01, not 1\.0"):
+        run(path, config=dataclasses.replace(steady(20), learning_rate=1.0))
+
+
+def test_more_steps_follow_their_own_schedule(tmp_path):
+    path = tmp_path / "checkpoint"
+    first = run(path)
+    longer = run(path, config=dataclasses.replace(CONFIG, steps=18))
+    assert bits(longer)[3][:4] == bits(first)[3] and [one.step for one in longer.history] == [3, 6, 9, 12, 15, 18]
+
+
+def test_patience_is_over_whatever_the_steps(tmp_path):
+    path = tmp_path / "checkpoint"
+    stopped = run(path, config=dataclasses.replace(CONFIG, steps=60, patience=1, learning_rate=1e-9))
+    assert stopped.history[-1].step < 60
+    again = run(path, config=dataclasses.replace(CONFIG, steps=90, patience=1, learning_rate=1e-9))
+    assert bits(again) == bits(stopped)

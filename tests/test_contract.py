@@ -38,10 +38,10 @@ def test_padding_changes_not_one_bit(solver, cell):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_masked_tail_keeps_the_last_real_state(solver):
     case = Case("LRC paper", 20)
+    want = case.states()
     mask = jnp.arange(20)[:, None] < jnp.array([20, 13])
-    states = solve(case.cell, case.inputs, state=case.state, mask=mask, solver=SOLVERS[solver]).states
-    short = solve(case.cell, case.inputs[:13, 1], state=case.state[1], solver=SOLVERS[solver])
-    assert distance(states[:13, 1], short.states) < 1e-12
+    states = solve(case.cell, case.inputs, state=case.state, mask=mask, solver=SOLVERS[solver], throw=False).states
+    assert distance(states[:13], want[:13]) < 1e-12 and distance(states[:, 0], want[:, 0]) < 1e-12
     assert distance(states[13:, 1], jnp.broadcast_to(states[12, 1], (7, 4))) < 1e-12
 
 

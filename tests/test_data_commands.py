@@ -178,5 +178,5 @@ def test_an_interrupted_fetch_says_what_to_do(run, monkeypatch, capsys):
     monkeypatch.setattr(archive, "fetch", interrupt)
     assert cli.main(["data", "fetch", "Heartbeat"]) == 130
     assert capsys.readouterr().err == (
-        "What has come of Heartbeat is kept; the same command goes on from there.\nlrcssm: interrupted.\n"
+        "The downloaded part of Heartbeat is kept; run the same command to resume.\nlrcssm: interrupted.\n"
     )

@@ -263,7 +263,8 @@ def free_port():
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("slurm", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("slurm", [False, True])
 def test_two_processes_over_the_network(tmp_path, slurm):
     """Two processes with one device each end where one process with two devices does."""
     port = free_port()

@@ -146,7 +146,9 @@ def test_short_series(length):
 
 def test_constant_series():
     cases = Cases.of(np.ones((3, 20, 1)))
-    assert np.isfinite(FeatureMap.of(cases, n_features=5 * len(STATISTICS))(cases)).all()
+    found = FeatureMap.of(cases, n_features=5 * len(STATISTICS))(cases)
+    np.testing.assert_array_equal(found, np.broadcast_to(found[:1], found.shape))
+    assert np.isfinite(found).all()
 
 
 def test_views_that_repeat_others_are_left_out():

@@ -1,5 +1,7 @@
 """The estimators and the command line are two doors to one training: the same cases and seed give the same weights."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -16,14 +18,23 @@ def leaves(model):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(model)]
 
 
-@pytest.mark.parametrize("method", ["gradient", "ridge"])
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@pytest.mark.parametrize(
+    "kind, method",
+    [
+        ("classes", "gradient"),
+        ("numbers", "gradient"),
+        ("classes", "ridge"),
+        ("numbers", "ridge"),
+        ("classes", "logistic"),
+    ],
+)
 def test_estimator_and_command_line_give_the_same_bits(kind, method, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rng = np.random.default_rng(0)
-    X = np.cumsum(rng.normal(size=(30, 2, 25)), -1).astype(np.float32)
+    known = 510 if method == "logistic" else 22
+    X = np.cumsum(rng.normal(size=(known + 8, 2, 25)), -1).astype(np.float32)
     y = np.array(["down", "up"])[(X[:, 0, -1] > 0).astype(int)] if kind == "classes" else X[:, 0].mean(-1).round(4)
-    for part, which in {"TRAIN": slice(0, 22), "TEST": slice(22, None)}.items():
+    for part, which in {"TRAIN": slice(0, known), "TEST": slice(known, None)}.items():
         series = [one.T for one in X[which]]
         write_ts(tmp_path / f"walk_{part}.ts", series, y[which], ("down", "up") if kind == "classes" else None)
     options = [f"--{name.replace('_', '-')} {value}" for name, value in SMALL.items()] if method == "gradient" else []
@@ -45,11 +56,12 @@ def test_estimator_and_command_line_give_the_same_bits(kind, method, tmp_path, m
     kinds = {
         ("gradient", "classes"): lrcssm.LrcSSMClassifier, ("gradient", "numbers"): lrcssm.LrcSSMRegressor,
         ("ridge", "classes"): lrcssm.LrcRidgeClassifier, ("ridge", "numbers"): lrcssm.LrcRidgeRegressor,
+        ("logistic", "classes"): functools.partial(lrcssm.LrcSSMClassifier, method="logistic"),
     }  # fmt: skip
-    estimator = kinds[method, kind](**SMALL if method == "gradient" else {}, random_state=3).fit(X[:22], y[:22])
+    estimator = kinds[method, kind](**SMALL if method == "gradient" else {}, random_state=3).fit(X[:known], y[:known])
     assert trained.model.config == estimator.model_.config
-    if method == "ridge":
-        by_default = kinds["gradient", kind](random_state=3).fit(X[:22], y[:22])
+    if method != "gradient":
+        by_default = kinds["gradient", kind](random_state=3).fit(X[:known], y[:known])
         ours, *others = (model.to_arrays()[1] for model in (trained.model, estimator.model_, by_default.model_))
         for theirs in others:
             assert set(ours) == set(theirs)

@@ -93,15 +93,6 @@ def test_solvers_agree_and_dropout_is_only_for_training():
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in ("lrcssm", "lstmssm") else pytest.mark.slow) for n in ARCHITECTURES]
-)
-def test_architectures(name):
-    model = make(**ARCHITECTURES[name])
-    outputs, state = model(jnp.ones((5, 4, 3)))
-    assert outputs.shape == (4, 2) and len(state.blocks) == model.config.num_blocks
-
-
-@pytest.mark.parametrize(
     ("channels", "classes", "sizes", "count"),
     [
         (61, 2, (64, 64, 4), 81282),
@@ -246,9 +237,3 @@ def test_the_context_of_reversed_steps():
     np.testing.assert_array_equal(observed, [1.0, 4.0, 2.0])
     assert Context(2.0).reversed().dt == 2.0 and Context().keys(3) == (None, None, None)
     assert len({int(jax.random.bits(key)) for key in back.keys(3)}) == 3
-
-
-def test_the_bias_of_attention_is_not_there():
-    """Weights of a softmax do not change by one."""
-    score = make(pool="attention").pool.score
-    assert score.shape == (8, 1)

@@ -372,19 +372,8 @@ def test_bombs_are_not_unpacked(tmp_path):
 def test_folders_of_anything(seed, tmp_path):
     rng = np.random.default_rng(seed)
     names = [
-        "train",
-        "test",
-        "A_TRAIN.ts",
-        "A_TEST.ts",
-        "train.csv",
-        "test.csv",
-        "test.npz",
-        "b.arff",
-        "c",
-        "c.csv",
-        ".d",
-        "val",
-    ]
+        "train", "test", "A_TRAIN.ts", "A_TEST.ts", "train.csv", "test.csv", "test.npz", "b.arff", "c", "c.csv", ".d", "val",
+    ]  # fmt: skip
     contents = [TS, STAMPED, ARFF, FLAT, LONG, WIDE, NPZ, b"", b"1,2\n3,4\n"]
     for _ in range(20):
         folder = tmp_path

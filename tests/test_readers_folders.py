@@ -82,7 +82,7 @@ def test_the_target_of_folders(tmp_path):
     with pytest.raises(FileError, match=r"classes has a file for each case, .* 'label', can .* leave target= out\.$"):
         read(tmp_path / "classes", target="label")
     (tmp_path / "classes" / "up" / "1.csv").write_text("x,label\n1,2\n3,4\n")
-    with pytest.raises(FileError, match="there is a column 'label', but a file among others"):
+    with pytest.raises(FileError, match="there is a column 'label', but a table among others"):
         read(tmp_path / "classes")
     parts = tmp_path / "parts"
     parts.mkdir()

@@ -62,7 +62,7 @@ def test_runs_once_and_prints_ours_beside_the_published(scp1, tmp_path, capsys, 
     out, err = capsys.readouterr()
     assert "85.2 ± 2.1" in out and "2/2" in out and "4 of 294,000" in out
     assert "Fewer steps than the published runs had at most." in out
-    assert "0 of 2 runs are there; 2 to go" in err and "2/2 LrcSSM, SCP1, seed 3456:" in err
+    assert "0 of 2 runs are finished; 2 to go" in err and "2/2 LrcSSM, SCP1, seed 3456:" in err
     results = read_lines(tmp_path)
     assert [result["test_cases"] for result in results] == [7, 7] and results[0]["steps"] == STEPS
     assert {result["command"] for result in results} == {

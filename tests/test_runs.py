@@ -44,17 +44,6 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_cache_of_the_user(tmp_path_factory):
-    """Nothing is read from or written to the cache folder of whoever runs the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("LRCSSM_DATA", raising=False)
-        before = jax.config.jax_compilation_cache_dir
-        yield
-        jax.config.update("jax_compilation_cache_dir", before)
-
-
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     """A run on digits that learned a little."""
@@ -100,7 +89,8 @@ def test_the_report_stands_alone(digits):
         assert word in page
     assert "Iterations of the solver" not in page  # a sequential sweep has none
     assert not re.search(r"(src|href)=[\"']https?:", page)
-    assert page.count("<svg") == page.count("</svg>") == 4
+    # Confusion, reliability, six cases, two learning curves, memory.
+    assert page.count("<svg") == page.count("</svg>") == 11
 
 
 def test_evaluate_repeats_the_scores(digits, capsys):
@@ -212,7 +202,7 @@ def test_own_file_with_unequal_steps(tmp_path, capsys):
         ("predict", str(out), str(wide)): "has 2 channels, but the model was trained on 1",
         ("evaluate", str(out), str(other)): "has no targets",
         ("evaluate", str(out), "digits"): "the class '0', which the model does not know",
-        ("evaluate", str(out / "model.lrcssm")): "does not say what its test cases are",
+        ("evaluate", str(out / "model.lrcssm")): "does not contain its test cases",
         ("predict", str(out), str(other), "--out", str(tmp_path / "none" / "x.csv")): "its folder does not exist",
         ("train", str(path), "--out", str(out)): "already holds a run",
         (

@@ -113,7 +113,10 @@ def test_who_must_see_everything_says_so(reason):
     # Shapes are enough, and need no compilation.
     model = eqx.filter_eval_shape(lambda: SequenceModel(ModelConfig(**(SMALL | WHOLE[reason])), jax.random.key(0)))
     for ask in (lambda: model.step(jnp.ones(3)), model.stream):
-        with pytest.raises(ValueError, match=f"asked for a step, but it .*{reason}.*; call it with all steps"):
+        with pytest.raises(
+            ValueError,
+            match=f"step cannot be used with this model, because it .*{reason}.*; call the model with all steps",
+        ):
             ask()
 
 

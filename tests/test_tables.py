@@ -265,8 +265,10 @@ def test_a_target_for_each_step(table, tmp_path):
     found = read(tmp_path / "a.csv", task="per-step")
     assert found.classes is None and found.channel_names == ("x",)
     np.testing.assert_array_equal(found.targets[0], [0.5, np.nan])
-    with pytest.raises(FileError, match="a step has no class; give one in every row"):
-        table(STEPS.replace("run", ""), task="per-step")
+    found = table(STEPS.replace("run", ""), task="per-step")
+    assert found.classes == ("sit",) and [one.tolist() for one in found.targets] == [[0, 0, -1], [-1, 0]]
+    with pytest.raises(FileError, match="no step of case 0 has a class; leave the case out"):
+        table(STEPS.replace("sit", "", 2).replace("run", "", 1), task="per-step")
     with pytest.raises(FileError, match='has no target for each step, which task="per-step" needs'):
         table("label,t0,t1\na,1,2\nb,3,4\n", task="per-step")
     with pytest.raises(ValueError, match="read got task='steps'; give one of classify, regress, per-step"):

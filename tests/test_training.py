@@ -63,7 +63,7 @@ def test_regression():
         make(output_dim=1, task="regress"), means, means, TrainingConfig(steps=150, batch=8, learning_rate=1e-2)
     )
     scores = evaluate(fitted.model, means)
-    assert scores["r2"] > 0.8 and scores["mse"] > 0 and scores["mae"] > 0
+    assert scores["r2"] > 0.8
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ if _TYPE_CHECKING:
     from .models import ModelConfig as ModelConfig, SequenceModel as SequenceModel
     from .training.trained import load as load, save as save
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DEER", "ELK", "Auto", "FileError", "Jacobi", "LrcFeatures", "LrcRidgeClassifier", "LrcRidgeForecaster",

@@ -61,8 +61,8 @@ class StructureReport:
 def check_structure(
     cell: Any, *, state: Any = None, samples: int = 16, scale: float = 1.0, key: PRNGKeyArray | None = None
 ) -> StructureReport:
-    """Compare the Jacobian structure that a cell declares with that of its true, dense Jacobian. For a complex state, also
-    check that there is one, that is, that `step` is holomorphic.
+    """Compare the Jacobian structure that a cell declares with its true, dense Jacobian. For a complex state, also check that
+    `step` is holomorphic.
 
     ```python
     import jax, lrcssm
@@ -75,9 +75,9 @@ def check_structure(
 
     **Arguments:**
 
-    - `cell`: the cell; it must say its `input_dim`.
-    - `state`: states to look at, `(..., state)`; random ones of size `scale` if not given.
-    - `samples`: how many random states and inputs to look at.
+    - `cell`: the cell; it must have `input_dim`.
+    - `state`: states at which to evaluate the Jacobian, `(..., state)`; by default random ones of size `scale`.
+    - `samples`: number of random states and inputs.
     - `key`: for the random states and inputs.
 
     **Returns:**
@@ -167,8 +167,8 @@ def check_agreement(
     solvers: tuple[Solver, ...] | None = None,
     file: Any = None,
 ) -> list[Agreement]:
-    """Run every solver on a cell and print its distance from a plain `lax.scan` over the cell's step, and that of its
-    gradient in the parameters, inputs, dt and initial state. A wrong declaration of the Jacobian is reported first.
+    """Run every solver on a cell and print how far its states and gradients (with respect to parameters, inputs, dt and initial
+    state) are from a plain `lax.scan` over the cell's step. A wrong declaration of the Jacobian is reported first.
 
     ```python
     import jax, lrcssm
@@ -181,7 +181,7 @@ def check_agreement(
     **Arguments:**
 
     - `cell`, `inputs`, `state`, `dt`, `mask`: as for `lrcssm.solve`.
-    - `solvers`: which ones; without it, all, the quasi forms only for a cell whose Jacobian is not diagonal.
+    - `solvers`: the solvers; by default all, the quasi forms only for cells whose Jacobian is not diagonal.
     - `file`: where the table goes; standard output if not given.
 
     **Returns:**

@@ -29,12 +29,23 @@ class MissingFile(LrcssmError, FileNotFoundError):
         return " ".join(map(str, self.args))
 
 
+class WriteError(LrcssmError, OSError):
+    """A file that could not be written, e.g. because the disk is full; its text names the file."""
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.args))
+
+
 class MissingExtra(LrcssmError, ImportError):
     """An optional dependency that is not installed."""
 
 
 class TrainingError(LrcssmError, FloatingPointError):
     """Training that produced states or losses that are not numbers."""
+
+
+class TrainingWarning(UserWarning):
+    """Training that ended with a model that is no better than a constant prediction."""
 
 
 class PredictionError(LrcssmError, FloatingPointError):

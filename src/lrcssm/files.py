@@ -12,6 +12,7 @@ A reader believes nothing: sizes are checked against the file before anything is
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
 import math
@@ -25,7 +26,7 @@ from typing import Any, BinaryIO
 import jax
 import numpy as np
 
-from .errors import FileError as FileError, InvalidType, MissingFile
+from .errors import FileError as FileError, InvalidType, LrcssmError, MissingFile, WriteError
 
 FORMAT = 2
 _MAGIC = b"LRCSSM\x00\x00"
@@ -64,7 +65,7 @@ def checksum(*values: Any) -> str:
 
 
 def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a header and named arrays, at once or not at all."""
+    """Write a header and named arrays atomically."""
     target = pathlib.Path(path)
     entries, offset, chunks = [], 0, []
     for name, array in arrays.items():
@@ -96,21 +97,35 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = pathlib.Path(path)
     if not target.parent.is_dir():
         raise MissingFile(f"{target} cannot be written: its directory does not exist.")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    with writing(target):
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            # A temporary file is its owner's alone; what takes its place has the rights that any new file has.
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
+            os.replace(name, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in an error of the system, as of a full disk, which does not name it by itself."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # A temporary file is its owner's alone; what takes its place has the rights that any new file has.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        yield
+    except LrcssmError:
         raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        why = "the disk is full; free some space" if full else error.strerror or str(error)
+        raise WriteError(f"{path} cannot be written: {why}.") from error
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -120,7 +135,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Reads what `write_arrays` wrote, or raises `FileError` with a sentence that says what is wrong with the file."""
+    """Read a file of `write_arrays`, or raise `FileError` with a sentence about the problem."""
     target = pathlib.Path(path)
     if not target.exists():
         raise MissingFile(f"{target} does not exist.")
@@ -140,7 +155,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
             header = json.loads(text.decode())
             entries = header["arrays"]
             version, found = header["format"], header["kind"]
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise FileError(f"{target} is damaged: its header cannot be read.") from error
         if version != FORMAT:
             raise FileError(f"{target} has format {version!r}; this version of lrcssm reads format {FORMAT}.")
@@ -164,7 +179,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
                 if zlib.crc32(raw) != entry["crc"]:
                     raise FileError(f"{target} is damaged: the numbers of {name} are not those that were written.")
                 arrays[name] = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(f"{target} is damaged: an array is described wrongly.") from error

@@ -21,8 +21,10 @@ def environment(*packages: str) -> dict[str, Any]:
 
     - `packages`: more distributions whose versions to give, if they are installed.
     """
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for package in ("lrcssm", "jax", "jaxlib", "equinox", "numpy", *packages):
+    from . import __version__  # the package imports this module's users lazily, so it is complete by now
+
+    versions: dict[str, str | None] = {"python": platform.python_version(), "lrcssm": __version__}
+    for package in ("jax", "jaxlib", "equinox", "numpy", *packages):
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

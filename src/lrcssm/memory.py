@@ -1,4 +1,4 @@
-"""Memory that is not given back between two steps."""
+"""Reuse of memory between two steps."""
 
 import ctypes
 import platform
@@ -8,13 +8,13 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 
 
 def keep_memory() -> bool:
-    """Keeps what was allocated once, instead of asking the system for it again and again.
+    """Keep allocated memory in the process instead of returning it to the system.
 
-    On a CPU, XLA allocates its buffers anew in each step, and the C library of Linux returns everything above 32 MB to the
+    On a CPU, XLA allocates new buffers in each step, and the C library of Linux returns everything above 32 MB to the
     system and then has to get it back page by page, which can take half of the time of a step on long sequences. After this
     call it stays with the process, whose memory then does not shrink before it ends.
 
-    The command line does this by itself; a program of your own may call it before its first computation.
+    The command line does this by itself; call it in your own program before the first computation.
 
     ```python
     import lrcssm

@@ -1,7 +1,7 @@
 """Bounds of a recurrence that hold for all inputs, and diagnosis of a given trajectory.
 
 `certify` reads bounds off the parameters. `diagnose` looks at the Jacobians along a solution. The page on stability has
-the theorem that `certify` evaluates, with its proof, and what it does not cover.
+the theorem that `certify` evaluates, with its proof and its limits.
 """
 
 from typing import Any, NamedTuple
@@ -86,9 +86,7 @@ def certify(
     A `Certificate`: arrays with one value per unit. Where a unit has no bound its values are infinite.
     """
     if not isinstance(cell, Cell):
-        raise InvalidType(
-            f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell, off whose parameters bounds can be read."
-        )
+        raise InvalidType(f"certify got a {type(cell).__name__}; give an lrcssm.cells.Cell.")
     shortest, longest = (dt, dt) if isinstance(dt, float | int) else dt
     if not 0 < shortest <= longest:
         raise InvalidValue(f"certify got dt={dt!r}; give a positive number, or the shortest and the longest step.")
@@ -158,8 +156,8 @@ def diagnose(
 
     **Arguments:**
 
-    - `cell`, `inputs`, `state`, `dt`, `mask`: what `solve` was given. (Masked steps have the Jacobian 1.)
-    - `solution`: what it returned.
+    - `cell`, `inputs`, `state`, `dt`, `mask`: the arguments of `solve`. (Masked steps have the Jacobian 1.)
+    - `solution`: its result.
 
     **Returns:**
 

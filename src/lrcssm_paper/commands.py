@@ -9,7 +9,7 @@ from lrcssm.errors import InvalidValue
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Run what a table of the paper still needs, and print it beside the published numbers."""
+    """Run the missing experiments of a table of the paper, and print the results next to the published numbers."""
 
     table: Annotated[str | None, Arg("TABLE", positional=True)] = None
     """table1, nonlinear, stc, dense, dependence, complex, equal, ppg, runtimes, iterations, grid or complexity; without it the
@@ -31,9 +31,9 @@ class Reproduce:
     plan: bool = False
     """Only print the runs and an estimate of their time."""
     show: bool = False
-    """Only print the table with the results that are there."""
+    """Only print the table with the existing results."""
     report: Annotated[str | None, Arg("FILE.html|FILE.md")] = None
-    """Only write a report on the table, or on all of them, from the results that are there: a page with pictures, or Markdown."""
+    """Only write a report on the table, or on all of them, from the existing results: a page with pictures, or Markdown."""
     json: bool = False
     """Print JSON."""
     data_dir: Annotated[str | None, Arg("DIR")] = None

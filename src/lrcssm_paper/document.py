@@ -45,10 +45,10 @@ _PROTOCOLS = (
     "over runs."
 )
 _STYLE = """
-body { max-width: 64rem; } h2 { border-top: 1px solid #ddd; padding-top: 1.4rem; } h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
-.wide { overflow-x: auto; } td .p { color: #777; } td { vertical-align: top; } .notes, .notes p { font-size: 13px; color: #555; }
+body { max-width: 64rem; } h2 { border-top: 1px solid var(--line); padding-top: 1.4rem; } h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
+td .p { color: var(--faint); } td { vertical-align: top; } .notes, .notes p { font-size: 13px; color: var(--soft); }
 .notes p { margin: .15rem 0; } table { font-size: 13px; } th, td { padding-right: .7rem; white-space: nowrap; }
-details summary { margin-top: .3rem; font-size: 13px; color: #555; }
+details summary { margin-top: .3rem; font-size: 13px; color: var(--soft); }
 """
 
 

@@ -56,7 +56,7 @@ def ppg_dalia(folder: str | pathlib.Path, seed: int = 0, *, window: int = 390, s
     **Returns:**
 
     A `Dataset` with series `(128 window, 6)`, as a rule `(49920, 6)`, and targets `(cases, window)`. The target `k` of a case
-    belongs to its step `128 k + 127`: a model that has an output for each step is to be asked at `[127::128]`. Series are
+    belongs to its step `128 k + 127`: for a model with an output for each step, use the outputs `[127::128]`. Series are
     views of one array for each person, so that windows that overlap take no more memory.
     """
     people = find_people(pathlib.Path(folder))

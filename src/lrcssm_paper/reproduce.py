@@ -60,7 +60,7 @@ def run(options: Reproduce) -> None:
 
 
 def _load(names: set[str], directory: str | None) -> tuple[dict[str, Dataset], dict[Any, str]]:
-    """Data sets that are there, and the problems with the others."""
+    """Available data sets, and the problems with the others."""
     sets, missing = {}, {}
     for name in sorted(names):
         try:
@@ -86,7 +86,7 @@ def _run_missing(jobs: list[Job], sets: dict[str, Dataset], prints: dict[str, st
     keep_memory()
     remember_compilations()
     left = cost.in_words(sum(cost.seconds(job) for _, job in waiting))
-    _say(f"{len(names) - len(waiting)} of {len(names)} runs are there; {len(waiting)} to go, about {left}.")
+    _say(f"{len(names) - len(waiting)} of {len(names)} runs are finished; {len(waiting)} to go, about {left}.")
     estimated, taken = 0.0, 0.0
     for number, (name, job) in enumerate(waiting, 1):
         folder, label = Folder(store / name), f"{number}/{len(waiting)} {job.name()}"

@@ -2,24 +2,12 @@
 
 import itertools
 
-import jax
 import pytest
 from studies import wave_file
 
 from lrcssm.tuning import worker
 from lrcssm.tuning.run import Run
 from lrcssm.tuning.storage import Place, open_place
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_cache_of_the_user(tmp_path_factory):
-    """The cache folder of the user is neither read nor written."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("LRCSSM_DATA", raising=False)
-        before = jax.config.jax_compilation_cache_dir
-        yield
-        jax.config.update("jax_compilation_cache_dir", before)
 
 
 @pytest.fixture(autouse=True)

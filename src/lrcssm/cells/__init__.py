@@ -32,7 +32,7 @@ _Class = TypeVar("_Class")
 
 
 def register(cell: _Class, *, name: str | None = None) -> _Class:
-    """Lets a model take a cell of your own by its name: `ModelConfig(cell="Leaky")`, `LrcSSMClassifier(cell="Leaky")`.
+    """Make your own cell available by name: `ModelConfig(cell="Leaky")`, `LrcSSMClassifier(cell="Leaky")`.
 
     ```python
     import equinox as eqx
@@ -62,18 +62,18 @@ def register(cell: _Class, *, name: str | None = None) -> _Class:
     model = lrcssm.SequenceModel(config, jax.random.key(0))
     ```
 
-    A file holds the name of a cell, not its code: whoever loads one imports the module that registers the cell before.
+    A file holds the name of a cell, not its code: import the module that registers the cell before loading the file.
 
     **Arguments:**
 
-    - `cell`: a subclass of `Cell` that is made by `(input_dim, state_dim, *, key, ...)`. What follows has a default, and is
-        what `cell_options` can hold.
-    - `name`: under which it can be had; that of the class if not given. One of ours, or of another class, is refused. The
-        same class can be registered again, also after its module or notebook cell was run anew.
+    - `cell`: a subclass of `Cell` with the constructor `(input_dim, state_dim, *, key, ...)`. Further arguments need a default
+        and can be set in `cell_options`.
+    - `name`: its name; by default that of the class. Names of built-in cells and of other classes are rejected. The same class
+        can be registered again, also after its module or notebook cell has been run again.
 
     **Returns:**
 
-    The class, so that it can stand above a class as `@lrcssm.cells.register`.
+    The class, so that `register` works as a decorator.
     """
     made: Any = cell
     if not (isinstance(made, type) and issubclass(made, Cell)):

@@ -15,7 +15,7 @@ from ..errors import InvalidValue
 
 class Envelope(NamedTuple):
     """Bounds for each unit of a step of the form `x ← ρ λ x + (1 − λ) r`, for all states within `state`: a share λ of
-    the state is kept, and a rest r takes the place of what is lost. `lrcssm.stability` makes certificates of it."""
+    the state is kept, and the rest moves to r. `lrcssm.stability` computes certificates from them."""
 
     state: Float[Array, " state"]  # |x| ≤ state before a step implies it after the step, if λ is within [0, 1]
     keep_low: Float[Array, " state"]  # ≤ λ
@@ -27,13 +27,13 @@ class Envelope(NamedTuple):
 
 
 class Cell(eqx.Module):
-    """A recurrence `x_t = F(x_{t-1}, u_t)`, split into what depends on the input alone and the rest.
+    """A recurrence `x_t = F(x_{t-1}, u_t)`, split into a drive, which depends on the input alone, and a step.
 
-    Subclasses give `input_dim`, `state_dim`, `drive` and `step`, and say in `structure` what the Jacobian ∂F/∂x looks
-    like: `"diagonal"`, `"block2"` (the state is two halves, and each unit's pair sees only itself) or `"dense"`.
-    `lrcssm.check_structure` compares that with the truth. `affine` says that `step` is affine in the state, in which
-    case Newton's method is exact after one iteration. `expands` says that the states are much larger than what `read`
-    makes of them, so that a model should not keep those of all steps.
+    Subclasses define `input_dim`, `state_dim`, `drive` and `step`, and declare the structure of the Jacobian ∂F/∂x:
+    `"diagonal"`, `"block2"` (the state has two halves, and each pair of units depends on itself only) or `"dense"`.
+    `lrcssm.check_structure` verifies the declaration. `affine` declares that `step` is affine in the state, so that one
+    iteration of Newton's method is exact. `expands` declares that the states are much larger than the output of `read`, so
+    that a model should not keep those of all steps.
 
     The state is a vector on the last axis. The engine calls `drive` once for many steps and `step` once for each.
     """
@@ -89,7 +89,7 @@ def parameter_count(tree: Any) -> int:
 
 
 def choose(owner: str, field: str, given: Any, options: tuple[str, ...]) -> None:
-    """Raises `ValueError` with one sentence if an argument is none of the options."""
+    """Raise `InvalidValue` if an argument is not one of the options."""
     if given not in options:
         texts = [f'"{option}"' for option in options]
         raise InvalidValue(f"{owner} got {field}={given!r}; give {', '.join(texts[:-1])} or {texts[-1]}.")
@@ -103,8 +103,8 @@ def as_factor(dt: Any, state: Inexact[Array, "..."]) -> Any:
 def with_halves(
     state: Inexact[Array, "... two_n"], first: Inexact[Array, "... n"], second: Inexact[Array, "... n"]
 ) -> Inexact[Array, "... two_n"]:
-    """`[first, second]` in the place of a state. A concatenation would be fused with what its parts are made by, which on a
-    CPU then asks for each single number from which part it comes: five times as slow."""
+    """Write `[first, second]` into a state. XLA would fuse a concatenation with the computation of its parts and then branch for
+    every number, which on a CPU is five times as slow."""
     state = lax.dynamic_update_slice_in_dim(state, first, 0, -1)
     return lax.dynamic_update_slice_in_dim(state, second, first.shape[-1], -1)
 

@@ -7,7 +7,7 @@ GRU (w are vectors, U matrices, everything per unit):
     c = tanh(w_c (r x) + U_c u + b_c)    candidate
     x ← (1 − z) x + z c
 
-MGU, the minimal gated unit: one gate f in the place of z and r.
+MGU, the minimal gated unit: one gate f instead of z and r.
 
 A step of Δt keeps the share (1 − z)^Δt of the state, and the candidate fills the rest: a gate is the exponential
 integrator of the rate softplus(w_z x + U_z u + b_z), because 1 − σ(a) = exp(−softplus(a)).

@@ -4,8 +4,8 @@ Every liquid cell is, with coefficients that depend on state and input,
 
     ẋ = −α x + β        rate α, force β;  at rest x = β/α =: r
 
-Over a step Δt, with the coefficients frozen at its beginning, each integrator keeps a share λ of the state and puts the
-rest r in the place of what is lost, x ← λ x + (1 − λ) r:
+Over a step Δt, with the coefficients frozen at its beginning, each integrator keeps a share λ of the state and
+replaces the rest by r, x ← λ x + (1 − λ) r:
 
     euler          λ = 1 − Δt α          explicit
     implicit       λ = 1 / (1 + Δt α)    the linear part at the end of the step, the coefficients at its beginning

@@ -54,8 +54,7 @@ class LinOSS(Cell):
 
     **Arguments:**
 
-    - `input_dim`, `state_dim`: features of the input, which are also those of what is read, and oscillators, each of a
-        complex number.
+    - `input_dim`, `state_dim`: number of features of input and output, and of complex oscillators.
     - `discretisation`: `"im"`, `"imex"` or `"damped"`.
     - `r_min`, `r_max`: the damped form's eigenvalues are uniform over the ring between these radii at the start.
     - `dtype`: of the parameters, real; the default float if not given.

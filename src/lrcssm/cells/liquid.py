@@ -136,7 +136,7 @@ class Liquid(Cell):
             self._spread_rates(max_time)
 
     def _spread_rates(self, max_time: float | int) -> None:
-        """Sets the time constants for `init="spread"`, after `_spread` set the scales."""
+        """Set the time constants for `init="spread"`, after `_spread` set the scales."""
 
     def _spread(self, key: PRNGKeyArray) -> None:
         """Unit scale: the update conductance swings by ±1.2 as the inputs do, around a resting value from ±1, so that

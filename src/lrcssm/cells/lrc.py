@@ -22,15 +22,7 @@ from jaxtyping import Array, DTypeLike, Float, Inexact, PRNGKeyArray
 
 from .base import choose, linear, logit, spread_rates, uniform
 from .integrators import Integrator
-from .liquid import (
-    ComplexParameters,
-    Contraction,
-    Form,
-    Initialisation,
-    Liquid,
-    StateDependence,
-    saturated_limits,
-)
+from .liquid import ComplexParameters, Contraction, Form, Initialisation, Liquid, StateDependence, saturated_limits
 
 
 class LRC(Liquid):

@@ -7,7 +7,7 @@ matrices, ⊙ elementwise):
     x ← Λ x + exp(γ) (B u)                 exp(γ) = √(1 − |Λ|²) at the start, then learned
     y = Re(C x) + D ⊙ u                    what the next layer reads
 
-An LRU is no equation in continuous time. A step of Δt keeps Λ^Δt of the state, as Δt steps without input would, and
+An LRU has no equation in continuous time. A step of Δt keeps Λ^Δt of the state, as Δt steps without input would, and
 takes the input in with the same weight whatever Δt is.
 
 Parameters are real, and so are all matrix products: B is held as [Re B, Im B] and C as [Re C; −Im C], each one matrix. The
@@ -41,7 +41,7 @@ def log_uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike, low
 
 
 def check_even(owner: str, state_dim: int) -> None:
-    """Raises `ValueError` if states cannot be paired."""
+    """Raise `InvalidValue` if states cannot be paired."""
     if state_dim < 2 or state_dim % 2:
         raise InvalidValue(f"{owner} got state_dim={state_dim!r}; give an even number: states come in conjugate pairs.")
 
@@ -70,7 +70,7 @@ class LRU(Cell):
 
     **Arguments:**
 
-    - `input_dim`, `state_dim`: features of the input, which are also those of what is read, and complex units.
+    - `input_dim`, `state_dim`: number of features of input and output, and of complex units.
     - `r_min`, `r_max`, `max_phase`: at the start the eigenvalues are uniform over the part of the ring between these
         radii where the angle is between 0 and `max_phase`.
     - `dtype`: of the parameters, real; the default float if not given.

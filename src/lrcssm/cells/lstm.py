@@ -6,7 +6,7 @@ Exact (`gates_see="hidden"`; w are vectors, U matrices): the state is [h, c], an
     g = tanh(w_g h + U_g u + b_g)
     c ← f c + i g                   h ← o tanh(c)
 
-Diagonal (`gates_see="cell"`): the gates see c in the place of h, so that c is the whole state, and the next layer reads
+Diagonal (`gates_see="cell"`): the gates see c instead of h, so that c is the whole state, and the next layer reads
 h = o tanh(c) with an output gate that sees the new c. It is not the LSTM with its Jacobian cut to the diagonal, but
 another recurrence, whose Jacobian is diagonal.
 

@@ -14,15 +14,7 @@ from jaxtyping import DTypeLike, PRNGKeyArray
 from ..errors import InvalidValue
 from .base import spread_rates
 from .integrators import Integrator
-from .liquid import (
-    ComplexParameters,
-    Contraction,
-    Form,
-    Initialisation,
-    Liquid,
-    StateDependence,
-    inverse_softplus,
-)
+from .liquid import ComplexParameters, Contraction, Form, Initialisation, Liquid, StateDependence, inverse_softplus
 
 
 class LTC(Liquid):

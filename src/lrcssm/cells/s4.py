@@ -131,8 +131,8 @@ class S4D(DiagonalS4):
 
     **Arguments:**
 
-    - `input_dim`, `state_dim`: features of the input, which are also those of what is read, and states for each of them:
-        an even number, because they come in pairs.
+    - `input_dim`, `state_dim`: number of features of input and output, and of states for each of them, which must be
+        even, because states come in pairs.
     - `init`: of the eigenvalues: `"lin"` or `"inv"`.
     - `dt_min`, `dt_max`: the steps Δ are log-uniform between them at the start.
     - `dtype`: of the parameters, real; the default float if not given.

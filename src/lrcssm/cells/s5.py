@@ -59,9 +59,8 @@ class S5(Cell):
 
     **Arguments:**
 
-    - `input_dim`, `state_dim`: features of the input, which are also those of what is read, and states, of which half are
-        kept.
-    - `blocks`: how many HiPPO systems, each of `state_dim / blocks` states, the system is at the start; that must be an
+    - `input_dim`, `state_dim`: number of features of input and output, and of states, half of which are kept.
+    - `blocks`: number of HiPPO systems of `state_dim / blocks` states each at the start; that must be an
         even number.
     - `discretisation`: `"zoh"` or `"bilinear"`.
     - `dt_min`, `dt_max`: the steps Δ, one for each state, are log-uniform between them at the start.
@@ -76,9 +75,9 @@ class S5(Cell):
     b: Float[Array, "input state"]
     c: Float[Array, "state input"]
     d: Float[Array, " input"]
+    discretisation: Literal["zoh", "bilinear"] = eqx.field(static=True)
     input_dim: int = eqx.field(static=True)
     state_dim: int = eqx.field(static=True)
-    discretisation: Literal["zoh", "bilinear"] = eqx.field(static=True)
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class S6(Cell):
 
     **Arguments:**
 
-    - `input_dim`, `state_dim`: features of the input, which are also those of what is read, and states for each of them.
+    - `input_dim`, `state_dim`: number of features of input and output, and of states for each of them.
     - `rank`: numbers that the steps Δ are made from; `None` is `input_dim`/16, rounded up.
     - `dt_min`, `dt_max`: Δ without input is log-uniform between them at the start.
     - `dtype`: of the parameters, real; the default float if not given.

@@ -95,11 +95,11 @@ def _command(known: Mapping[str, Any], words: list[str], prog: str) -> Any | Non
     names = [one for one in known if one]
     if name in ("-h", "--help"):
         if not words and prog != "lrcssm":
-            raise UsageError(f"{prog} needs a command: {', '.join(names)}; {prog} --help says more.")
+            raise UsageError(f"{prog} needs a command: {', '.join(names)}; run {prog} --help.")
         _print_help(known, prog)
         return None
     if name not in names:
-        raise UsageError(f"There is no command {name!r}; available: {', '.join(names)}; {prog} --help says more.")
+        raise UsageError(f"There is no command {name!r}; give one of {', '.join(names)}, or run {prog} --help.")
     found = _loaded(known[name])
     if isinstance(found, Mapping):
         return _command(found, words[1:], f"{prog} {name}")
@@ -122,7 +122,8 @@ def _print_help(known: Mapping[str, Any], prog: str) -> None:
             lines.append(f"  {name:10} {text}")
     lines += [
         "",
-        f"{prog} COMMAND --help says more" + ("; lrcssm --version shows the version." if prog == "lrcssm" else "."),
+        f"Run {prog} COMMAND --help for its options"
+        + ("; lrcssm --version shows the version." if prog == "lrcssm" else "."),
     ]
     print("\n".join(lines))
 

@@ -31,7 +31,7 @@ class ListData:
 
 @dataclasses.dataclass(frozen=True)
 class ShowData:
-    """Show what is in a data set: sizes, classes, missing values, duplicates, and what its series look like."""
+    """Describe a data set: sizes, classes, missing values, duplicates, and a sketch of its series."""
 
     source: Annotated[str, Arg("SOURCE", positional=True)]
     """A name of lrcssm data list, one with a length such as adding:4000, or the path of a file or folder."""
@@ -53,23 +53,22 @@ class ShowData:
 
 @dataclasses.dataclass(frozen=True)
 class FetchData:
-    """Download data sets of the UEA, UCR and Monash archives into the data directory, unless they are there."""
+    """Download data sets of the UEA, UCR and Monash archives into the data directory, unless they exist."""
 
     names: Annotated[tuple[str, ...], Arg("NAME", positional=True)]
     """Names of data sets; lrcssm data list --all shows them."""
     data_dir: Annotated[str | None, Arg("PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
     url: Annotated[str | None, Arg("ADDRESS")] = None
-    """Another place to download from: an address with {name} in it, that of a folder, or that of one zip file."""
+    """Address to download from: of a folder, of one zip file, or with {name} as a placeholder."""
     sha256: Annotated[str | None, Arg("DIGITS")] = None
-    """Demand that the zip file has this checksum. Otherwise it has to be the one of the first download, if there was
-    one."""
+    """Required checksum of the zip file. The default is the checksum of the first download, if there was one."""
     force: bool = False
-    """Download even what is there."""
+    """Download again even if the data set exists."""
     timeout: float = 30.0
-    """Seconds without an answer after which a connection is given up."""
+    """Seconds without a response after which a connection is closed."""
     retries: int = 4
-    """Attempts in a row that may fail, after the first."""
+    """Number of retries in a row."""
 
     def __post_init__(self):
         if not self.names:
@@ -104,7 +103,7 @@ class FetchData:
                         progress=tell,
                     )
                 except KeyboardInterrupt:
-                    print(f"What has come of {name} is kept; the same command goes on from there.", file=sys.stderr)
+                    print(f"The downloaded part of {name} is kept; run the same command to resume.", file=sys.stderr)
                     raise
             print(f"{folder.name} is in {folder}")
 

@@ -25,14 +25,14 @@ class DeviceOptions:
     """The devices; one if nothing is given."""
 
     devices: Annotated[str | None, Arg("N|BxS")] = None
-    """How many devices to train on: 4 share each batch; of 2x4, 2 share the batch and 4 share time. On a processor they
-    are threads."""
+    """Devices to train on: 4 splits each batch over 4 devices; 2x4 splits the batch over 2 and time over 4. On a CPU devices are
+    threads."""
     coordinator: Annotated[str | None, Arg("HOST:PORT")] = None
-    """For several processes that train one model: the address of the first of them. Under SLURM it is found by itself."""
+    """Address of the first of several processes that train one model. Not needed under SLURM."""
     processes: Annotated[int | None, Arg("INT")] = None
-    """How many processes there are."""
+    """Number of processes."""
     process: Annotated[int | None, Arg("INT")] = None
-    """Which of them this is, counted from 0. The folder of the run must be one that all of them see."""
+    """Number of this process, counted from 0. All processes must be able to read the run folder."""
 
 
 def slurm_tasks(options: DeviceOptions, environ: Mapping[str, str]) -> int:
@@ -43,8 +43,8 @@ def slurm_tasks(options: DeviceOptions, environ: Mapping[str, str]) -> int:
 
 
 def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> Mesh | None:
-    """The devices that were asked for; `None` for this process' first one. Joins the other processes if there are any, so it
-    has to come before anything else that JAX does."""
+    """Mesh of the requested devices; `None` for the first device of this process. Joins the other processes if there are any, so
+    it must come before any other use of JAX."""
     shares = None if options.devices is None else _shares(options.devices)
     many = _join(options, None if shares is None else math.prod(shares), environ)
     if shares is None and not many:
@@ -104,7 +104,7 @@ def _shares(devices: str) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def with_others() -> Iterator[None]:
-    """Says so if another process of the run is gone."""
+    """Raise an error if another process of the run is lost."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -112,7 +112,7 @@ def with_others() -> Iterator[None]:
             raise
         raise RunError(
             f"Process {jax.process_index()} lost another process of this run ({_first_line(error)}); start all of them "
-            "again with --resume to go on from the last checkpoint."
+            "again with --resume to continue from the last checkpoint."
         ) from error
 
 

@@ -6,6 +6,7 @@ import pathlib
 from typing import Annotated, Literal
 
 from ..deploy.export import ExportError
+from ..features import LiquidModel
 from .evaluate import open_model
 from .options import Model
 from .parser import Arg
@@ -19,12 +20,12 @@ class Export:
     """Export a trained model as a program that runs without lrcssm, and check that its outputs are the same."""
 
     model: Model
-    """Folder of a run, or file of a model."""
+    """Run folder or model file."""
     out: Annotated[str, Arg("FILE")]
     """File to write; an existing one is replaced."""
     format: Literal["stablehlo", "onnx"] | None = None
-    """Format of the file: stablehlo, for JAX, or onnx, for onnxruntime and others (extra export). By the ending of the file if not
-    given: .onnx or .stablehlo."""
+    """Format of the file: stablehlo, for JAX, or onnx, for onnxruntime and others (extra export). By default
+    from the file extension, .onnx or .stablehlo."""
     what: Literal["sequence", "step"] = "sequence"
     """Program to export: sequence, for whole sequences of any length; or step, for one sample and a state."""
     timed: bool = False
@@ -39,13 +40,13 @@ class Export:
             raise ExportError(f"--out {target} cannot be written: it is a folder, or its folder does not exist.")
         form = self.format or FORMATS.get(target.suffix)
         if form is None:
-            raise ExportError(f"--out {target}: its ending names no format; use .onnx or .stablehlo, or give --format.")
+            raise ExportError(f"--out {target}: unknown file extension; use .onnx or .stablehlo, or give --format.")
         trained = open_model(self.model)
         unit = trained.unit
         if unit is not None and not self.timed:
-            raise ExportError(
-                "The model was trained with the times of its steps; give --timed, so that they are an input of the program."
-            )
+            raise ExportError("The model was trained with times; give --timed, so that dt is an input of the program.")
+        if self.what == "sequence" and isinstance(trained.model, LiquidModel):
+            raise ExportError("--what sequence: a ridge model is exported as a step; pass --what step.")
         if form == "stablehlo":
             from ..deploy.export import to_stablehlo
 

@@ -40,7 +40,7 @@ class Forecast:
     ignore: Annotated[tuple[str, ...], Arg("COLUMN")] = ()
     """Columns to leave out."""
     method: Literal["ridge", "gradient"] = "ridge"
-    """Ridge regression on lags and random liquid states, fitted anew at each origin; or an LrcSSM that is trained by gradients,
+    """Ridge regression on lags and random liquid states, refitted at each origin; or an LrcSSM that is trained by gradients,
     once, at the first origin, and once more for the forecast."""
     window: Annotated[int | None, Arg("INT")] = None
     """Steps that a forecast is made from; chosen from horizon, season and length if not given."""

@@ -15,10 +15,10 @@ from .parser import Arg
 
 @dataclasses.dataclass(frozen=True)
 class Info:
-    """Show what a trained model is; or versions, devices and defaults, for a report of a problem."""
+    """Describe a trained model, or show versions, devices and defaults for a bug report."""
 
     model: Annotated[str | None, Arg("MODEL", positional=True)] = None
-    """Folder of a run, or file of a model."""
+    """Run folder or model file."""
     json: bool = False
     """Print JSON."""
 

@@ -16,6 +16,7 @@ from .parser import Arg
 
 SolverName = Literal["auto", "sequential", "deer", "elk"]
 Missing = Literal["error", "mask", "fill"]
+Task = Literal["classify", "regress", "per-step"]
 DataDir = Annotated[str | None, Arg("DIR")]
 Int = Annotated[int | None, Arg("INT")]
 Model = Annotated[str, Arg("MODEL", positional=True)]
@@ -63,7 +64,7 @@ else:
         {
             "architecture": (
                 Annotated[str | None, Arg("NAME")], None,
-                "A model of lrcssm.models.ARCHITECTURES, such as s5, mamba or log-ncde, in the place of lrcssm.",
+                "A model of lrcssm.models.ARCHITECTURES, such as s5, mamba or log-ncde, instead of lrcssm.",
             ),
             "cell": (Annotated[str | None, Arg("NAME")], None, options_of(ModelConfig)["cell"].text),
             "cell_options": (
@@ -99,7 +100,7 @@ def _pairs(words: Collection[str]) -> dict[str, Any]:
 
 
 def refuse_missing(data: Dataset, policy: str) -> None:
-    """Refuse missing values in the words of the command line, if that is the policy."""
+    """Raise an error about missing values in terms of options, if that is the policy."""
     if policy == "error" and data.missing:
         first = next(i for i, one in enumerate(data.series) if np.isnan(one).any())
         raise InvalidValue(
@@ -113,7 +114,7 @@ class ColumnOptions:
     """Columns of a table (.csv, .tsv, .txt, .parquet); guessed if not given."""
 
     case: Annotated[str | None, Arg("COLUMN")] = None
-    """Column that says to which case a row belongs."""
+    """Column that identifies the case of a row."""
     time: Annotated[str | None, Arg("COLUMN")] = None
     """Column with the time of a row: numbers or dates."""
     target: Annotated[str | None, Arg("COLUMN")] = None
@@ -121,7 +122,7 @@ class ColumnOptions:
     ignore: Annotated[tuple[str, ...], Arg("COLUMN")] = ()
     """Columns to leave out."""
     channels: Annotated[tuple[str, ...], Arg("COLUMN")] = ()
-    """Columns that are the channels; all others if not given."""
+    """Columns of the channels; by default all others."""
 
     def as_arguments(self) -> dict[str, Any]:
         """The columns that were given, as `lrcssm.data.load` takes them."""
@@ -134,9 +135,9 @@ class NewData:
 
     columns: ColumnOptions = ColumnOptions()
     missing: Missing | None = None
-    """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill). That of training
-    if not given."""
+    """Policy for missing values: raise an error, skip their steps (mask), or carry the last value forward (fill). By default that of
+    training."""
     solver: SolverName = "auto"
     """Solver of the recurrences."""
     data_dir: DataDir = None
-    """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
+    """Folder of the data sets; by default the variable LRCSSM_DATA, or the cache."""

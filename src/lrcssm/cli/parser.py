@@ -80,10 +80,10 @@ class _Parser(argparse.ArgumentParser):
             message = message.removeprefix("argument ").replace(": ", " ", 1)
         elif message.startswith("the following arguments are required: "):
             message = f"{message.rpartition(': ')[2]} is missing; give it"
-        raise UsageError(f"{message.rstrip('.')}; {self.prog} --help says more.")
+        raise UsageError(f"{message.rstrip('.')}; run {self.prog} --help.")
 
     def refuse(self, word: str) -> NoReturn:
-        """Raise `UsageError` for a word that is no option."""
+        """Raise `UsageError` for a word that is not an option."""
         known = [name for action in self._actions for name in action.option_strings]
         close = difflib.get_close_matches(word.partition("=")[0], known, 1)
         self.error(f"there is no option {word!r}" + (f"; perhaps you meant {close[0]}" if close else ""))

@@ -8,10 +8,14 @@ import sys
 from typing import Annotated
 
 from ..compilation import remember_compilations
+from ..data import Dataset
+from ..data.readers import NoTargetColumn
 from ..deploy.lines import predict_lines
 from ..engine.solvers import SOLVERS
+from ..features import STREAMED, LiquidModel
 from ..files import write_text
 from ..memory import keep_memory
+from ..training import Trained
 from ..training.folder import RunError
 from ..training.predictions import as_csv, rows_of
 from .evaluate import load_new, new_cases, open_model
@@ -24,16 +28,16 @@ class Predict:
     """Apply a trained model to data, with or without targets."""
 
     model: Model
-    """Folder of a run, or file of a model."""
+    """Run folder or model file."""
     source: Annotated[str | None, Arg("SOURCE", positional=True)] = None
     """A name, file or folder of data."""
     stream: bool = False
     """Read samples from standard input instead, one in each line, as CSV or JSON, and print a prediction for each as JSON."""
     out: Annotated[str | None, Arg("FILE.csv")] = None
-    """Write there instead of to standard output."""
+    """File to write instead of standard output."""
     new: NewData = NewData()
     json: bool = False
-    """Write one JSON object for each case instead of CSV."""
+    """Write one JSON object for each case, or each step if each has a prediction, instead of CSV."""
 
     def run(self) -> None:
         """Write predictions."""
@@ -48,7 +52,7 @@ class Predict:
         keep_memory()
         remember_compilations()
         trained = open_model(self.model)
-        data = load_new(self.source, self.new, trained)
+        data = _load(self.source, self.new, trained)
         # Predictions need no targets, so what is wrong with those of the data does not matter.
         cases = new_cases(dataclasses.replace(data, targets=None, classes=None), self.new, trained)
         outputs = trained.outputs(cases, solver=SOLVERS[self.new.solver])
@@ -71,7 +75,11 @@ class Predict:
         if self.new.missing is not None:
             trained = dataclasses.replace(trained, missing=self.new.missing)
         if (reason := trained.model.whole()) is not None:
-            hint = "; train one with --bidirectional no" if trained.model.config.bidirectional else ""
+            hint = ""
+            if isinstance(trained.model, LiquidModel):
+                hint = f"; train one with --views {' '.join(STREAMED)}"
+            elif trained.model.config.bidirectional:
+                hint = "; train one with --bidirectional no"
             raise RunError(f"{self.model} holds a model that {reason}, so it cannot predict sample by sample{hint}.")
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # what is no text is then a bad line, not the end
@@ -81,3 +89,13 @@ class Predict:
             return
         if refused and not good:
             raise RunError(f"All {refused} lines were refused; see above.")
+
+
+def _load(source: str, new: NewData, trained: Trained) -> Dataset:
+    """Data to predict; the targets of a table may differ from step to step if the model predicts each step."""
+    if trained.task != "per-step":
+        return load_new(source, new, trained)
+    try:
+        return load_new(source, new, trained, task="per-step")
+    except NoTargetColumn:
+        return load_new(source, new, trained)

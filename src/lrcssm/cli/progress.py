@@ -14,7 +14,7 @@ from ..training import Evaluation
 def shown(
     total: int, *, quiet: bool, as_json: bool
 ) -> Iterator[tuple[Callable[[int], None], Callable[[Evaluation], None]]]:
-    """Gives two functions: one to be called after each step, one after each look at the validation data."""
+    """Two functions: one to call after each step, one to call after each evaluation."""
     if quiet:
         yield (lambda step: None), (lambda evaluation: None)
     elif as_json:

@@ -1,7 +1,7 @@
 """A process that watches over the one that trains.
 
-When one of several processes is gone, JAX ends the others at once, from C++, with a page of addresses. Someone has to stay
-behind and say what that means.
+When one of several processes is gone, JAX ends the others at once, from C++, with a page of addresses. This
+process survives and explains the failure.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) 
     if code == -signal.SIGABRT:
         raise RunError(
             f"Process {environ.get('SLURM_PROCID') if slurm else options.process} was ended because another process of this run is gone or cannot be reached; start "
-            "all of them again with --resume to go on from the last checkpoint."
+            "all of them again with --resume to continue from the last checkpoint."
         )
     if code:
         raise SystemExit(code if code > 0 else 128 - code)

@@ -1,15 +1,17 @@
 """`lrcssm tune`: sweeps on Optuna."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from ..data import load
 from ..data.catalogue import from_anywhere
-from ..errors import InvalidValue
+from ..errors import InvalidValue, WriteError
 from ..report.table import print_table
 from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given
 from .parser import Arg
@@ -36,17 +38,17 @@ class Start:
     """Further options to vary, or other values: hidden_dim=32,64 cell=LRC,GRU; in a search also a range, on a logarithmic
     scale: learning_rate=1e-4..1e-2."""
     trials: Annotated[int | None, Arg("INT")] = None
-    """Number of trials of a search; 50 for a new study if not given. A larger number extends a study."""
+    """Number of trials of a search; by default 50 for a new study. A larger number extends a study."""
     timeout: Seconds = None
-    """Begin no trial after this time; the rest is left to the next worker."""
+    """Start no trial after this time; other workers can run the rest."""
     seeds: tuple[int, ...] = (0,)
-    """Seeds of the runs of a trial, whose value is their mean; a seed decides the first weights, the order of the data and the
-    random part of the split. For the paper's splits give its seeds."""
+    """Seeds of the runs of a trial, whose value is their mean; a seed determines the initial weights, the order of the data and
+    the random part of the split. For the paper's splits use its seeds."""
     pruner: Annotated[Literal["median", "halving", "none"] | None, Arg(default="median in a search")] = None
-    """Rule to give a trial up early: worse than the median of the others at the same step, successive halving, or none."""
+    """Rule to stop a trial early: worse than the median of the others at the same step, successive halving, or none."""
     storage: Storage = None
-    """Storage of the study: a file, runs/tune/NAME.journal if not given, or the address of a database as Optuna takes it
-    (postgresql://..., grpc://host:port), for workers on several machines."""
+    """Storage of the study: a file, by default runs/tune/NAME.journal, or the address of a database for workers on several
+    machines, as for Optuna (postgresql://..., grpc://host:port)."""
     preset: Annotated[str, Arg("PRESET")] = "default"
     """Settings to start from, as in lrcssm train."""
     model: ModelOptions = ModelOptions()
@@ -55,11 +57,11 @@ class Start:
     split: str = "source"
     """Training, validation and test cases, as in lrcssm train. Test cases are never used."""
     missing: Missing = "error"
-    """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
+    """Policy for missing values: raise an error, skip their steps (mask), or carry the last value forward (fill)."""
     solver: SolverName = "auto"
     """Solver of the recurrences while training."""
     data_dir: DataDir = None
-    """Folder of the data sets; the variable LRCSSM_DATA or the cache if not given."""
+    """Folder of the data sets; by default the variable LRCSSM_DATA, or the cache."""
 
     def __post_init__(self):
         check_name(self.study)
@@ -86,8 +88,9 @@ class Start:
 
         data = load(self.source, directory=self.data_dir, **self.columns.as_arguments())
         plan = self.plan().checked(data)
-        study = Study.make(self.study, open_place(self.study, self.storage, make=True), plan, self.trials)
-        work(study, Material(plan, data), self.timeout)
+        with _writing(self.study):
+            study = Study.make(self.study, open_place(self.study, self.storage, make=True), plan, self.trials)
+            work(study, Material(plan, data), self.timeout)
         _print_command(study)
 
     def plan(self) -> Any:
@@ -115,9 +118,9 @@ class Worker:
     storage: Storage = None
     """Storage of the study, as it was given to lrcssm tune start."""
     timeout: Seconds = None
-    """Begin no trial after this time."""
+    """Start no trial after this time."""
     data_dir: DataDir = None
-    """Folder of the data sets on this machine, if it is not that of lrcssm tune start."""
+    """Folder of the data sets on this machine; by default that of lrcssm tune start."""
 
     def __post_init__(self):
         check_name(self.study)
@@ -129,8 +132,9 @@ class Worker:
         from ..tuning.worker import work
 
         study = _open(self)
-        study.complete()
-        work(study, Material.of(study.plan, self.data_dir), self.timeout)
+        with _writing(self.study):
+            study.complete()
+            work(study, Material.of(study.plan, self.data_dir), self.timeout)
         _print_command(study)
 
 
@@ -198,6 +202,15 @@ class Dashboard:
         optuna_dashboard.run_server(study.place.storage, host=self.host, port=self.port)
 
 
+@contextlib.contextmanager
+def _writing(study: str) -> Iterator[None]:
+    """Add the way to go on to the error of a full disk."""
+    try:
+        yield
+    except WriteError as error:
+        raise InvalidValue(f"{str(error)[:-1]}, and then lrcssm tune worker {study} goes on.") from error
+
+
 def _open(command: Worker | Show | Dashboard) -> Any:
     from ..tuning.storage import open_place
     from ..tuning.study import Study
@@ -256,12 +269,12 @@ def _print_command(study: Any) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of a study that cannot be part of a file's name."""
+    """Raise an error for a name of a study that cannot be part of a file name."""
     if not re.fullmatch(r"\w[\w.-]{0,99}", name):
         raise InvalidValue(f"A study cannot be called {name!r}; give letters, digits, points, hyphens and underscores.")
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Refuse a time that is not positive."""
+    """Raise an error for a time that is not positive."""
     if timeout is not None and not timeout > 0:
         raise InvalidValue(f"--timeout got {timeout:g}; give a number of seconds above 0.")

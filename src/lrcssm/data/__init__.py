@@ -12,4 +12,5 @@ from .bundled import digits as digits
 from .cases import Cases as Cases
 from .catalogue import load as load, names as names
 from .dataset import Dataset as Dataset
+from .readers.frames import from_frame as from_frame
 from .splits import Split as Split

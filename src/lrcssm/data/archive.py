@@ -33,15 +33,15 @@ def fetch(
     pause: float = 1.0,
     progress: Progress | None = None,
 ) -> pathlib.Path:
-    """Download a data set of the archive, unless it is there.
+    """Download a data set of the archive, unless it exists.
 
     **Arguments:**
 
     - `name`: of the data set. The archive grows: a name that is not in `NAMES` is tried as well.
     - `directory`: the data directory; that of `lrcssm.data.load` if not given.
-    - `url`: an address with `{name}` in it, that of a folder, or that of one zip file.
-    - `demanded`: the SHA-256 that the zip file must have.
-    - `force`: download it even if it is there.
+    - `url`: address of a folder, of one zip file, or with `{name}` as a placeholder.
+    - `demanded`: required SHA-256 of the zip file.
+    - `force`: download it even if it exists.
     - `timeout`, `retries`, `pause`, `progress`: as for `lrcssm.data.download.download`.
 
     **Returns:**
@@ -62,7 +62,7 @@ def fetch(
     if folder.is_dir() and not force:
         if demanded is not None and record.get("sha256") != demanded:
             raise DataError(
-                f"{folder} is there, and was not made from a file with the SHA-256 {demanded}; pass force=True to "
+                f"{folder} exists, and was not made from a file with the SHA-256 {demanded}; pass force=True to "
                 "download it again."
             )
         verify(folder)

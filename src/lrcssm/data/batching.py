@@ -15,10 +15,12 @@ from .cases import Cases
 
 MOST_LENGTHS = 3
 """Most lengths that one set of cases of unequal lengths is padded to."""
+FEW_PATCHES = 40
+"""Most patches of a case for which padding costs less than another program to compile."""
 
 
 class Batch(eqx.Module):
-    """Cases side by side, padded to one length; a pytree that compiled functions take as it is.
+    """Cases padded to one length; a pytree, so that compiled functions take it.
 
     ```python
     import numpy as np
@@ -66,7 +68,7 @@ def batches(
 
     **Arguments:**
 
-    - `cases`: what to go through.
+    - `cases`: the cases.
     - `size`: cases in a batch. A set with fewer cases has the next power of two instead.
     - `rng`: shuffles the cases; they keep their order within a length if it is not given.
     - `lengths`: as for `arrange`.
@@ -86,8 +88,8 @@ def arrange(
 ) -> list[tuple[int, np.ndarray]]:
     """Assign cases to batches.
 
-    Cases of similar length share a batch. What is left over from full batches of one length goes to the next longer one, so
-    that all batches are full but the last.
+    Cases of similar length share a batch. Cases that do not fill a batch of one length go to the next longer one, so that
+    all batches but the last are full.
 
     **Arguments:**
 
@@ -117,7 +119,7 @@ def arrange(
     return groups if rng is None else [groups[i] for i in rng.permutation(len(groups))]
 
 
-def padded_lengths(cases: Cases, known: Sequence[int] = ()) -> tuple[int, ...]:
+def padded_lengths(cases: Cases, known: Sequence[int] = (), *, patch: int = 1) -> tuple[int, ...]:
     """Choose the lengths that cases are padded to.
 
     ```python
@@ -135,6 +137,8 @@ def padded_lengths(cases: Cases, known: Sequence[int] = ()) -> tuple[int, ...]:
     - `cases`: cases of equal or unequal lengths.
     - `known`: lengths for which programs are compiled already, e.g. those of the training cases: each case is padded to the
         shortest of these that holds it, unless that would more than double it.
+    - `patch`: steps that the model joins into one. If even the longest case has few patches (`few_patches`), one length serves
+        all cases: a further program would take longer to compile than the padding to compute.
 
     **Returns:**
 
@@ -144,6 +148,9 @@ def padded_lengths(cases: Cases, known: Sequence[int] = ()) -> tuple[int, ...]:
     own = np.unique([len(one) for one in cases.series])
     if not len(known) and len(own) == 1:
         return (int(own[0]),)
+    whole = min((int(one) for one in known if one >= own[-1]), default=rung(int(own[-1])))
+    if few_patches(whole, patch):
+        return (whole,)
     ladder = np.array(sorted(known), int)
     place = np.searchsorted(ladder, own)
     near = np.append(ladder, 0)[place]
@@ -154,6 +161,11 @@ def padded_lengths(cases: Cases, known: Sequence[int] = ()) -> tuple[int, ...]:
         ends = np.array(sorted({-(-top // 2**i) for i in range(MOST_LENGTHS)}))
         found |= set(ends[np.searchsorted(ends, own[~served])].tolist())
     return tuple(sorted(int(one) for one in found))
+
+
+def few_patches(length: int, patch: int) -> bool:
+    """True if a case of some length is at most 40 patches; unpatched steps are never few."""
+    return patch > 1 and -(-length // patch) <= FEW_PATCHES
 
 
 def rung(length: int) -> int:
@@ -175,7 +187,7 @@ def make_batch(cases: Cases, length: int, which: np.ndarray, size: int) -> Batch
     **Arguments:**
 
     - `cases`: where to take them from.
-    - `length`, `which`: an element of what `arrange` returns.
+    - `length`, `which`: an element of the result of `arrange`.
     - `size`: at least as many as `which` has.
     """
     # Copies, not zeros: without a mask for padding cases, full batches and others run the same compiled program.

@@ -26,7 +26,7 @@ class Cases:
 
     - `series`: one array `(time, channels)` for each case.
     - `targets`: one for each case: class numbers `(cases,)`, or numbers `(cases,)` or `(cases, targets)`; or one for each
-        step, a tuple of arrays `(time,)` or `(time, targets)`, NaN where a step has none; `None` where there are none.
+        step, a tuple of arrays `(time,)` or `(time, targets)`, −1 or NaN where a step has none; `None` where there are none.
     - `valid`: for each case `(time,)`, true at observed steps; `None` if all steps are.
     - `dt`: the time from each step's predecessor to the step, `(time,)`, for irregular series; `None` if it is always 1.
     - `unit`: source time per step, or `None` if there are no times.
@@ -59,9 +59,9 @@ class Cases:
         - `series`: an array `(cases, time, channels)` or a sequence of arrays `(time, channels)`.
         - `targets`, `weights`: as the attributes.
         - `times`: time of each step, `(time,)` for each case, increasing.
-        - `unit`: how much of that is one step, dt = 1; the mean time between two steps over all cases if not given. For
-            new cases of a trained model give the `unit` of the training cases.
-        - `missing`: treatment of NaN. `"error"` refuses it. `"mask"` skips each step where a channel is missing (its time
+        - `unit`: the time of one step, dt = 1; by default the mean time between two steps over all cases. For new cases of a
+            trained model pass the `unit` of the training cases.
+        - `missing`: treatment of NaN. `"error"` raises an error. `"mask"` skips each step where a channel is missing (its time
             still passes). `"fill"` replaces a missing value by the last observed one, or by the first one at the start, and
             skips only steps where all channels are missing.
         - `dtype`: of the series.
@@ -121,7 +121,7 @@ class Cases:
             ):
                 raise InvalidValue(
                     f"weights have shape {weights.shape} for {len(found)} series; give one finite number of at least 0 for "
-                    "each, not all 0."
+                    "each, not all of them zero."
                 )
         return cls(found, targets, valid, dt, unit, weights)
 

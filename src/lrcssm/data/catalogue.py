@@ -56,7 +56,7 @@ def load(
     ignore: Sequence[str] = (),
     channels: Sequence[str] | None = None,
 ) -> Dataset:
-    """Read a data set: one of this package, one of the data directory, or a file or folder of yours.
+    """Read a data set: one of this package, one of the data directory, or your own file or folder.
 
     ```python
     from lrcssm.data import load
@@ -73,7 +73,7 @@ def load(
         `NAME_TRAIN.*` with `NAME_TEST.*`; or a path. Of the first two a file of the same name is reached by `./digits`.
     - `directory`: the data directory; `$LRCSSM_DATA` if not given, or a directory in the user's cache.
     - `task`: `"classify"` or `"regress"` where a file leaves it open whether its whole numbers are classes, `"per-step"` if each
-        step has a target; decided by what the targets look like if not given.
+        step has a target; by default guessed from the targets.
     - `target`, `case`, `time`, `ignore`, `channels`: names of columns of a table, as for `lrcssm.data.readers.read`; guessed if
         not given, and the guess is in `Dataset.guess`.
 

@@ -29,10 +29,10 @@ class Dataset:
 
     **Attributes:**
 
-    - `name`: one component of a path: without separators and control characters, whatever was given.
+    - `name`: a single path component, without separators and control characters.
     - `series`: one float32 array `(time, channels)` for each case, NaN where a value is missing.
     - `targets`: one for each case: positions in `classes`, or numbers, `(cases,)` or `(cases, targets)`; or one for each
-        step, a tuple of such arrays `(time,)`, NaN where a step has no number; `None` without targets.
+        step, a tuple of such arrays `(time,)`, −1 or NaN where a step has no class or number; `None` without targets.
     - `classes`: names of the classes, or `None` for regression.
     - `split`: the split of the source, or `None`. Its validation part may be empty.
     - `times`: time of each step, `(time,)` for each case and increasing, or `None` for equal steps.
@@ -42,7 +42,7 @@ class Dataset:
         that they permute, and the number of cases in all; see `lrcssm_paper.splits.paper_parts`.
     - `ids`: names of the cases in the source, or `None` if it only counts them.
     - `step`: source time per step if all steps take the same; `None` where there are no times, or `times`.
-    - `guess`: one sentence about how a table was understood; empty where nothing was guessed.
+    - `guess`: one sentence about the guessed roles of the columns of a table; empty if nothing was guessed.
     - `labels`: for readers: `"listed"` if the source lists its classes or has numbers, `"found"` if `classes` are those that
         occur, `"open"` if these may also be numbers of a regression.
 
@@ -109,7 +109,7 @@ class Dataset:
         - `seed`: of the random draw of all parts (70, 15 and 15 %), or of the validation part alone (15 % of the training
             cases) if the source has a test part but none for validation. Classes keep their shares.
         - `missing`: as for `Cases.of`.
-        - `split`: one of your own, e.g. `lrcssm_paper.splits.paper_parts(dataset, seed)`.
+        - `split`: your own split, e.g. `lrcssm_paper.splits.paper_parts(dataset, seed)`.
 
         **Returns:**
 

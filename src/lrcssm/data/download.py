@@ -69,7 +69,7 @@ def download(
                 failures = failures + 1 if part.stat().st_size <= before else 0
                 if failures > retries or attempt >= _MOST_ATTEMPTS:
                     kept = part.stat().st_size
-                    rest = f" ({kept:,} bytes are kept, to go on from)" if kept else ""
+                    rest = f" ({kept:,} bytes are kept for the next attempt)" if kept else ""
                     raise DataError(f"{_host(url)} does not deliver {url}: {error}{rest}.") from error
                 time.sleep(pause * 2 ** max(failures - 1, 0))
     os.replace(part, target)
@@ -111,12 +111,14 @@ def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | 
                     if time.monotonic() - since > timeout:
                         if done - mark < SLOWEST * timeout:
                             raise DataError(
-                                f"{_host(url)} sends fewer than {SLOWEST:,} bytes a second of {url} ({done:,} bytes are kept, to go "
-                                "on from)."
+                                f"{_host(url)} sends fewer than {SLOWEST:,} bytes a second of {url} ({done:,} bytes are kept for "
+                                "the next attempt)."
                             )
                         mark, since = done, time.monotonic()
                     if done > MOST_BYTES:
-                        raise DataError(f"{url} is larger than {MOST_BYTES / 2**30:.0f} GiB; that is no data set.")
+                        raise DataError(
+                            f"{url} is larger than {MOST_BYTES / 2**30:.0f} GiB, the largest accepted size."
+                        )
                     if progress is not None:
                         progress(done, total)
         if total is not None and done != total:
@@ -183,7 +185,7 @@ def _validator(headers: Any) -> str | None:
 
 def _check_space(url: str, total: int, start: int, directory: pathlib.Path) -> None:
     if total > MOST_BYTES:
-        raise DataError(f"{url} is {total:,} bytes long; more than {MOST_BYTES / 2**30:.0f} GiB is no data set.")
+        raise DataError(f"{url} is {total:,} bytes long; at most {MOST_BYTES / 2**30:.0f} GiB are accepted.")
     free = shutil.disk_usage(directory).free
     if total - start > free:
         raise DataError(

@@ -107,7 +107,7 @@ def parity(cases: int = 2000, length: int = 40, *, seed: int = 0) -> Dataset:
         "parity", 40, (2.0 * bits[..., None] - 1).astype(np.float32), targets, classes=("even", "odd"),
         channel_names=("bit",),
         about="Parity: is the number of ones (against minus ones) odd? The best accuracy is 100 %; chance is 50 %, also "
-        "for whoever misses a single step.",
+        "for a prediction that misses a single step.",
     )  # fmt: skip
 
 

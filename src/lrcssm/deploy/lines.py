@@ -77,9 +77,9 @@ class Streams:
     """Streams of a model by their names; all run the same compiled program."""
 
     def __init__(self, trained: Trained):
-        self.trained, model = trained, trained.model
-        self.first = model.stream()
-        self.first.push(np.zeros(model.config.input_dim))  # compile now, so that the first sample does not wait
+        self.trained = trained
+        self.first = trained.stream()
+        self.first.push(np.zeros(trained.model.config.input_dim))  # compile now, so that the first sample does not wait
         self.missing, self.unit, self.names = trained.missing, trained.unit, trained.channels
         self.order: list[int] | None = None
         """Position of each channel in lines with commas, if a first line named them."""
@@ -108,6 +108,11 @@ class Streams:
             )
         values = self._complete(said.values, one)
         if values is None:  # skipped: its time passes
+            try:
+                one.stream.skip()
+            except ValueError as error:
+                text = str(error)
+                raise LineError(f"a value is missing, but {text[0].lower()}{text[1:]}") from error
             one.passed += 1.0 if dt is None else dt
             yield named | one.reply | {"skipped": True}
             return
@@ -137,12 +142,6 @@ class Streams:
                     "a value is missing, and no earlier one can stand for it; start with a complete sample."
                 )
             return values
-        config = self.trained.model.config
-        if config.patch > 1 or config.differences:
-            raise LineError(
-                "a value is missing, but a model with patches or differences cannot skip a sample; train one with patch=1 and "
-                'differences=False, or with missing="fill".'
-            )
         return None
 
     def _reply(self, stream: Stream, outputs: np.ndarray) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The states satisfy `x_t = F(x_{t-1}, u_t; θ)` however they were found, so that 
     v_t = J_t v_{t-1} + dF_t,     J_t = ∂F/∂x at (x_{t-1}, u_t),  dF_t = ∂F/∂(θ, u, dt) · (dθ, du, d(dt))
 
 one linear recurrence with the exact Jacobian, whatever the solver did. Transposed it is the adjoint. It is evaluated
-as the states were: all at once, or chunk by chunk. A chunk's drive and derivatives are computed again in the backward
+as the states were: all at once, or chunk by chunk. A chunk's drive and derivatives are recomputed in the backward
 pass, where they are needed, while they fit into the cache; what is kept are the states.
 """
 

@@ -90,7 +90,7 @@ class Solution(eqx.Module):
     - `iterations`: for each sample, how many iterations were made; 0 for a sequential sweep.
     - `residual`: for each sample, the largest `|x_t − F(x_{t−1}, u_t)|` of all units and steps, relative to the unit's
         size at that step, `|x_t| + |J_t| |x_{t−1}|` (see `DEER`). 0 for a sequential sweep.
-    - `solver`: the solver that was used, as text; `Auto` writes here what it chose.
+    - `solver`: the name of the solver that was used; for `Auto`, its choice.
     """
 
     states: Inexact[Array, "time ..."]

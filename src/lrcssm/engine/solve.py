@@ -35,24 +35,24 @@ def solve(
     print(solution.states.shape)  # (1000, 5, 8)
     ```
 
-    Differentiable with respect to the cell's parameters, `inputs`, `dt` and `state`, in forward and reverse mode and
-    as often as you like; the derivative is implicit, so its cost does not depend on the solver's iterations.
+    Differentiable with respect to the cell's parameters, `inputs`, `dt` and `state`, in forward and reverse mode and to any
+    order. The derivative is implicit, so its cost does not depend on the number of iterations.
 
     **Arguments:**
 
     - `cell`: a cell, or a function `(state, input) -> state` (or `(state, input, dt) -> state`) of one state vector.
     - `inputs`: `(time, ..., features)`.
-    - `state`: the state before the first step, `(..., state)` or `(state,)` for all samples alike. Without it, the
-        cell's own initial state. A function needs it.
-    - `dt`: the time that each step takes, not negative: a scalar, `(time,)` for all samples alike, or `(time, ...)`; 1 if
-        not given. A cell whose step does not depend on `dt` refuses it.
-    - `mask`: `(time, ...)`, true where a step is real. Other steps leave the state as it is, and what their inputs hold
-        changes nothing, NaN included.
+    - `state`: the state before the first step, `(..., state)`, or `(state,)` for all samples. The default is the
+        cell's initial state; required for a function.
+    - `dt`: the non-negative duration of each step: a scalar, `(time,)` for all samples, or `(time, ...)`; 1 by default. An
+        error for cells whose step does not depend on `dt`.
+    - `mask`: `(time, ...)`, true for observed steps. Other steps leave the state unchanged, and their inputs, even NaN, have
+        no effect.
     - `guess`: states to start the iteration from, `(time, ..., state)`: a warm start for the parallel solvers.
     - `solver`: `Auto()`, `Sequential()`, `DEER()`, `ELK()`, `Jacobi()`, or `Sharded(mesh)` for many devices; or the name of one
         with its defaults: `"auto"`, `"sequential"`, `"deer"`, `"elk"`.
-    - `throw`: raise `SolveError` if the states may not be used. With `throw=False` look at `Solution.status`. Inside of `jit`
-        the compiled program raises; with `Sharded` it cannot, and the states of samples that failed are NaN.
+    - `throw`: raise `SolveError` if the states may not be used. With `throw=False` check `Solution.status`. Inside `jit` the
+        compiled program raises, except with `Sharded`, where the states of failed samples are NaN.
 
     **Returns:**
 

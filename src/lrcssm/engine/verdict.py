@@ -41,7 +41,7 @@ def judge_rest(cell: Any, initial: Array, guess: Array | None = None) -> Int[Arr
 
 
 def judge_states(status: Int[Array, " batch"], states: Array, given: Int[Array, " batch"]) -> Int[Array, " batch"]:
-    """The status of a solve, told apart from a recurrence that overflows and from arguments that are not valid.
+    """Refine the status of a solve: an unstable recurrence or invalid arguments have a status of their own.
 
     **Arguments:**
 

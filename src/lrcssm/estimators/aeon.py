@@ -1,7 +1,7 @@
-"""The classifier and the regressor with aeon's base classes, which its benchmarking and its ensembles ask for.
+"""Classifiers and regressors with aeon's base classes, which its benchmarking and its ensembles ask for.
 
 Needs aeon: `pip install "lrcssm[uea]"`. Everything else of aeon, its readers and transformers, works with
-`lrcssm.LrcSSMClassifier` and `lrcssm.LrcSSMRegressor` as they are.
+the estimators of `lrcssm` as they are.
 """
 
 import dataclasses
@@ -19,14 +19,16 @@ except ImportError as error:
 from .classifier import LrcSSMClassifier
 from .parameters import ClassifierParameters, SeriesParameters
 from .regressor import LrcSSMRegressor
+from .ridge import LrcRidgeClassifier, LrcRidgeRegressor
+from .transformer import FeatureParameters
 
 _TAGS = {
     "capability:multivariate": True,
     "capability:unequal_length": True,
     "capability:missing_values": True,
     "X_inner_type": ["np-list", "numpy3D"],
-    "algorithm_type": "deeplearning",
 }
+_GRADIENT, _RIDGE = _TAGS | {"algorithm_type": "deeplearning"}, _TAGS | {"algorithm_type": "convolution"}
 _QUICK = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "steps": 4, "batch": 4, "bidirectional": False}
 
 
@@ -34,7 +36,8 @@ _QUICK = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "steps": 4, "batch":
 class _Adapter:
     """Common parts: `_wrapped` is the estimator that does the work, and `_base` aeon's class."""
 
-    _tags = _TAGS
+    _tags = _GRADIENT
+    _quick = _QUICK
     _wrapped: Any
     _base: Any
     get_params: Any
@@ -52,9 +55,12 @@ class _Adapter:
     def _predict(self, X):
         return self.estimator_.predict(X)
 
+    def _predict_proba(self, X):
+        return self.estimator_.predict_proba(X)  # of classifiers
+
     @classmethod
     def _get_test_params(cls, parameter_set="default"):
-        return _QUICK
+        return cls._quick
 
 
 @typing.no_type_check
@@ -70,9 +76,6 @@ class AeonLrcSSMClassifier(_Adapter, BaseClassifier, ClassifierParameters):
     _wrapped, _base = LrcSSMClassifier, BaseClassifier
     missing: Literal["error", "mask", "fill"] = "fill"
 
-    def _predict_proba(self, X):
-        return self.estimator_.predict_proba(X)
-
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -85,4 +88,32 @@ class AeonLrcSSMRegressor(_Adapter, BaseRegressor, SeriesParameters):
     """
 
     _wrapped, _base = LrcSSMRegressor, BaseRegressor
+    missing: Literal["error", "mask", "fill"] = "fill"
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class AeonLrcRidgeClassifier(_Adapter, BaseClassifier, FeatureParameters):
+    """`LrcRidgeClassifier` as an aeon classifier; missing values are filled in by default.
+
+    **Arguments:**
+
+    As for `lrcssm.LrcFeatures`. The `lrcssm.LrcRidgeClassifier` is its `estimator_` after `fit`.
+    """
+
+    _wrapped, _base, _tags, _quick = LrcRidgeClassifier, BaseClassifier, _RIDGE, {"n_features": 280}
+    missing: Literal["error", "mask", "fill"] = "fill"
+
+
+@typing.no_type_check
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class AeonLrcRidgeRegressor(_Adapter, BaseRegressor, FeatureParameters):
+    """`LrcRidgeRegressor` as an aeon regressor; missing values are filled in by default.
+
+    **Arguments:**
+
+    As for `lrcssm.LrcFeatures`. The `lrcssm.LrcRidgeRegressor` is its `estimator_` after `fit`.
+    """
+
+    _wrapped, _base, _tags, _quick = LrcRidgeRegressor, BaseRegressor, _RIDGE, {"n_features": 280}
     missing: Literal["error", "mask", "fill"] = "fill"

@@ -2,7 +2,7 @@
 
 Arrays are those of aeon and sktime: `(n_cases, n_channels, n_timepoints)`; or `(n_cases, n_timepoints)`, which is also
 scikit-learn's table of samples and features; or a list of `(n_channels, T_i)` or `(T_i,)` for unequal lengths,
-which may also be a numpy array of arrays.
+which may also be a numpy array of arrays. Lists of DataFrames are time × columns; see `tables`.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state, validation
 
+from ..data import Dataset
+from ..data.readers.source import listed
 from ..errors import InvalidValue
+from .tables import Series, read_tables, warn_time_first
 
 # scikit-learn has no types, and those that are guessed from its defaults are wrong.
 check_array: Any = validation.check_array
 validate_data: Any = validation.validate_data
 FLOATS = [np.float64, np.float32]
 FORMS = (
-    "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of (n_channels, T_i) for unequal lengths"
+    "(n_cases, n_channels, n_timepoints), (n_cases, n_timepoints), or a list of (n_channels, T_i) for unequal lengths or of "
+    "DataFrames (time × columns)"
 )
 
 
@@ -38,7 +42,7 @@ def check_missing(estimator: Any) -> bool:
 
 def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndarray]:
     """One array `(time, channels)` for each case; on `estimator` it sets, or compares with, `n_features_in_`,
-    `n_channels_` and the names of columns.
+    `n_channels_` and the names of columns. Channels with names are brought into the order of training.
 
     **Arguments:**
 
@@ -47,13 +51,20 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
         list or a 3-d array may have any length.
     - `reset`: whether this is for training.
     - `nan`: whether values may be missing.
+
+    **Returns:**
+
+    A list of arrays; a `Series` with names and times if `X` is a data set or a table with them.
     """
     checks = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
     X = as_list(X)
     _refuse_axes(X)
     # After training on anything but a table, a table is just one of the ways to write series of one channel.
     table = reset or getattr(estimator, "table_", True)
-    if _is_list(X):
+    named = read_tables(X)
+    if named is not None:
+        series, features = named, None
+    elif _is_list(X):
         series, features = [_transposed(i, one) for i, one in enumerate(X)], None
     elif _ndim(X) == 3:
         array = check_array(X, **checks, allow_nd=True, estimator=estimator)
@@ -76,18 +87,50 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
             raise InvalidValue(
                 f"Series {i} has {one.shape[1]} channels and series 0 has {channels}; all need the same."
             )
+    steps = max(map(len, series))
     if reset:
-        estimator.table_ = not _is_list(X) and _ndim(X) != 3
+        estimator.table_ = named is None and not _is_list(X) and _ndim(X) != 3
         estimator.n_channels_ = channels
+        if named is None:
+            warn_time_first(None if _is_list(X) else X.shape if hasattr(X, "shape") else (len(X), channels, steps),
+                            len(series), channels, steps)  # fmt: skip
         if not estimator.table_:
             estimator.n_features_in_ = channels if features is None else features
             vars(estimator).pop("feature_names_in_", None)
-    elif channels != estimator.n_channels_:
+            if named is not None and named.names is not None:
+                estimator.feature_names_in_ = np.array(named.names, object)
+        return series
+    if named is not None and named.names is not None and (known := channel_names(estimator)) is not None:
+        order = _order(named.names, known, estimator)
+        return series if order is None else named.reordered(order)
+    if channels != estimator.n_channels_:
+        given = "X.transpose(0, 2, 1)" if features is not None and estimator.n_channels_ == steps else None
+        form = "(n_cases, n_channels, n_timepoints) or a list of (n_channels, n_timepoints)"
         raise InvalidValue(
             f"X has {channels} channels, but {type(estimator).__name__} was fitted to {estimator.n_channels_}; give "
-            "(n_cases, n_channels, n_timepoints) or a list of (n_channels, n_timepoints). Reshape your data."
+            f"{given or form}. Reshape your data."
         )
     return series
+
+
+def channel_names(estimator: Any) -> tuple[str, ...] | None:
+    """Names of the channels that an estimator was fitted to; `None` if they have none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None or estimator.table_ else tuple(map(str, names))
+
+
+def _order(given: Sequence[str], known: Sequence[str], estimator: Any) -> list[int] | None:
+    """Positions of the channels of training among the names of other data; `None` if they are in their places."""
+    if tuple(given) == tuple(known):
+        return None
+    if set(given) != set(known) or len(set(given)) < len(given):
+        missing, more = (listed([one for one in a if one not in b]) for a, b in ((known, given), (given, known)))
+        parts = [f"lacks the columns {missing}" if missing else "", f"has the further columns {more}" if more else ""]
+        raise InvalidValue(
+            f"X {' and '.join(filter(None, parts)) or 'names a column twice'}; {type(estimator).__name__} was fitted to "
+            f"{listed(known)}; give these, in any order."
+        )
+    return [list(given).index(name) for name in known]
 
 
 def refuse_nan(series: Sequence[np.ndarray]) -> None:
@@ -109,6 +152,10 @@ def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -
     - `series`: of the cases.
     - `fitted`: whether training had times; `None` in training.
     """
+    if times is None and isinstance(series, Series):
+        times = series.times
+        if times is None and fitted and series.step is not None:
+            times = [series.step * np.arange(len(one)) for one in series]
     if fitted is not None and fitted != (times is not None):
         has, wants = ("no times", "had them") if fitted else ("times", "had none")
         raise InvalidValue(f"There are {has}, but the data for training {wants}; give the same kind of data to both.")
@@ -132,7 +179,11 @@ def _refuse_axes(X: Any) -> None:
     if X is None or (isinstance(X, list | tuple) and not X):
         raise InvalidValue(f"X is {'None' if X is None else 'an empty list'}; give {FORMS}.")
     # What is only to become an array, or a table of another library, is left to scikit-learn.
-    if _is_list(X) or not (hasattr(X, "ndim") or np.isscalar(X) or isinstance(X, list | tuple)):
+    if (
+        isinstance(X, Dataset)
+        or _is_list(X)
+        or not (hasattr(X, "ndim") or np.isscalar(X) or isinstance(X, list | tuple))
+    ):
         return
     axes = _ndim(X)
     if axes not in (2, 3):

@@ -138,7 +138,7 @@ def backtest(
     - `origins`: as `origins_of` gives them.
     - `past`, `future`: covariates `(time, covariates)`.
     - `coverage`: of intervals, which the forecaster must then have.
-    - `refit`: fit anew at each origin; otherwise at the first one only.
+    - `refit`: fit again at each origin; otherwise at the first one only.
     - `tell`: is told about progress.
     """
     start, found, ends = time.perf_counter(), [], []

@@ -4,6 +4,7 @@ import abc
 import contextlib
 import dataclasses
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,18 +14,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from ..data import Cases
+from ..compilation import keeping_compilations
+from ..data import Cases, padded_lengths
 from ..data.splits import hold_out
-from ..errors import InvalidType, InvalidValue
+from ..errors import InvalidType, InvalidValue, TrainingWarning
 from ..features import LiquidModel
 from ..files import named_leaves
 from ..models import ModelConfig, SequenceModel
 from ..training import Evaluation, Facts, Trained, TrainingConfig, first_model, fit, recipe
+from ..training.baseline import doubt
 from ..training.loop import one_pass
 from ..training.step import TrainState
-from .arrays import as_series, as_times, check_missing, seed_of
+from .arrays import as_series, as_times, channel_names, check_missing, seed_of
 from .parameters import Parameters, SeriesParameters, given_fields, method_of, solver_of, training_config
 from .saving import Saved
+from .steps import Steps
+from .tables import own_targets
 
 # Predictions are made in batches of one size, whatever their number: one compiled function serves them all, and a case's
 # prediction does not depend, not even by rounding, on how many others there are.
@@ -33,10 +38,12 @@ BATCH = 16
 
 @contextlib.contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Leave an estimator as it was if training fails, so that one that could predict still can."""
+    """Leave an estimator as it was if training fails, so that one that could predict still can; what training compiles is kept
+    on disk."""
     before = dict(vars(estimator))
     try:
-        yield
+        with keeping_compilations():
+            yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)
@@ -68,7 +75,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         return found
 
     def _goes_on(self) -> bool:
-        """True if `fit` starts from a model that is there."""
+        """True if `fit` continues an existing model."""
         return self.warm_start and hasattr(self, "trained_") and isinstance(self.model_, SequenceModel)
 
     def _configured(self, facts: Facts, seed: int) -> tuple[ModelConfig, TrainingConfig]:
@@ -79,8 +86,8 @@ class Learner(Saved, BaseEstimator, Parameters):
         for name in () if old is None else vars(old):
             if getattr(config, name) != getattr(old, name):
                 raise InvalidValue(
-                    f"{type(self).__name__} goes on from a model with {name}={getattr(old, name)!r}, but now it is "
-                    f"{getattr(config, name)!r}; set warm_start=False to start anew."
+                    f"{type(self).__name__} continues a model with {name}={getattr(old, name)!r}, but now it is "
+                    f"{getattr(config, name)!r}; set warm_start=False to start from scratch."
                 )
         return config, how
 
@@ -90,20 +97,27 @@ class Learner(Saved, BaseEstimator, Parameters):
         """Train a model and keep it; `facts` are the fields of `Trained` besides the model."""
         start = self.model_ if self._goes_on() else first_model(config, train, training.seed)
         fitted = fit(start, train, validation, training, solver=solver_of(self), report=self._report)
-        self.trained_ = Trained(fitted.model, missing=self.missing, **facts)
+        self.trained_ = Trained(
+            fitted.model, missing=self.missing, lengths=padded_lengths(train, patch=config.patch), **facts
+        )
         self.history_, self.n_iter_ = fitted.history, fitted.history[-1].step
+        if config.task != "forecast" and (text := doubt(fitted, train, validation, training)) is not None:
+            warnings.warn(text, TrainingWarning, stacklevel=4)
 
     def _report(self, evaluation: Evaluation) -> bool:
-        """Print and call what was asked for; true if a callback wants to stop."""
+        """Print progress and call the callbacks; return true if one of them stops the training."""
         if self.verbose:
             scores = "".join(f"  {name} {value:.4g}" for name, value in evaluation.scores.items())
             print(f"step {evaluation.step}  loss {evaluation.loss:.4g}{scores}  {evaluation.seconds:.1f} s", flush=True)
         return any([bool(callback(evaluation)) for callback in self._callbacks()])
 
-    def _outputs_of(self, cases: Cases) -> np.ndarray:
-        """Outputs of the model for each case, in double precision."""
+    def _outputs_of(self, cases: Cases) -> Any:
+        """Outputs of the model for each case, in double precision; a list if each step has its own."""
         full = cases.take([*range(len(cases)), *[0] * (BATCH - len(cases))])
-        found = self.trained_.outputs(full, batch=BATCH, solver=solver_of(self))
+        with keeping_compilations():
+            found = self.trained_.outputs(full, batch=BATCH, solver=solver_of(self))
+        if isinstance(found, list):
+            return [np.asarray(one, np.float64) for one in found[: len(cases)]]
         return np.asarray(found[: len(cases)], np.float64)
 
     def _share(self, count: int) -> float:
@@ -113,7 +127,7 @@ class Learner(Saved, BaseEstimator, Parameters):
             raise InvalidValue(
                 f"{type(self).__name__} got validation_fraction={share!r}; give a number from 0 (none) to below 1."
             )
-        return min(share, 0.5) if count > 3 else 0.0
+        return min(float(share), 0.5) if count > 3 else 0.0
 
 
 class SeriesLearner(Learner, SeriesParameters):
@@ -128,8 +142,9 @@ class SeriesLearner(Learner, SeriesParameters):
             cases = self._known(X, y, sample_weight, times, reset=True)
             self.seed_ = seed_of(self.random_state)
             more = () if sample_weight is None else ("sample_weight",)
-            if method_of(self, self._task()[0], *more) == "ridge":
-                self._ridge(cases)
+            method = method_of(self, self._task()[0], len(cases), *more)
+            if method != "gradient":
+                self._liquid(cases, method)
                 return
             config, training = self._configured(self._data_facts(cases), self.seed_)
             rng, labels = np.random.default_rng(self.seed_), self._labels_of(cases)
@@ -138,16 +153,18 @@ class SeriesLearner(Learner, SeriesParameters):
             self._learn(config, training, train, validation, unit=cases.unit, **self._described())
             vars(self).pop("_progress", None)
 
-    def _ridge(self, cases: Cases) -> None:
-        """Fit ridge regression on random liquid features; no case is held out."""
+    def _liquid(self, cases: Cases, method: str) -> None:
+        """Fit a read-out of random liquid features; no case is held out for good."""
         start = time.perf_counter()
-        model = LiquidModel.fit(cases, *self._task(), seed=self.seed_)
+        model = LiquidModel.fit(cases, *self._task(), views=self.views, seed=self.seed_, logistic=method == "logistic")
         self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
         self.history_, self.n_iter_ = (), 0
         vars(self).pop("_progress", None)
         if self.verbose:
             seconds = time.perf_counter() - start
-            print(f'ridge on {model.config.n_features} features  {seconds:.1f} s  (method="gradient" trains instead)')
+            print(
+                f'{method} on {model.config.n_features} features  {seconds:.1f} s  (method="gradient" trains instead)'
+            )
 
     def _pass(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
         """`partial_fit`: each case once, from where the last call ended, at a constant learning rate after the warm-up."""
@@ -155,16 +172,22 @@ class SeriesLearner(Learner, SeriesParameters):
             first = not hasattr(self, "trained_")
             if not first and isinstance(self.model_, LiquidModel):
                 raise InvalidValue(
-                    f"partial_fit got {type(self).__name__} after a fit by ridge regression, which cannot go on; fit it with "
+                    f"partial_fit got {type(self).__name__} after a fit on liquid features, which cannot go on; fit it with "
                     'method="gradient", or call partial_fit from the start.'
                 )
             cases = self._known(X, y, sample_weight, times, reset=first)
             if first:
-                method_of(self, self._task()[0], "partial_fit")
+                method_of(self, self._task()[0], len(cases), "partial_fit")
                 self.seed_ = seed_of(self.random_state)
                 config, _ = self._configured(self._data_facts(cases), self.seed_)
                 model = first_model(config, cases, self.seed_)
-                self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
+                self.trained_ = Trained(
+                    model,
+                    missing=self.missing,
+                    unit=cases.unit,
+                    lengths=padded_lengths(cases, patch=config.patch),
+                    **self._described(),
+                )
             training = training_config(self, seed=self.seed_, schedule="constant")
             # The optimiser's memory and the averaged weights go on from call to call.
             state, history = getattr(self, "_progress", None), getattr(self, "history_", ())
@@ -179,13 +202,18 @@ class SeriesLearner(Learner, SeriesParameters):
     def _known(self, X: Any, y: Any, sample_weight: Any, times: Any, *, reset: bool) -> Cases:
         """Cases to learn from, checked; what has to be remembered of them is kept if `reset`."""
         self._callbacks()
-        targets = self._targets(y, reset=reset)
+        targets = self._targets(own_targets(X) if y is None else y, reset=reset)
         series = as_series(self, X, reset=reset, nan=check_missing(self))
-        check_consistent_length(series, y, sample_weight)
-        return self._cases(series, targets, times, sample_weight, reset=reset)
+        check_consistent_length(series, targets, sample_weight)
+        return self._cases(series, targets, times, self._weights(targets, sample_weight), reset=reset)
+
+    def _weights(self, targets: np.ndarray | Steps, sample_weight: Any) -> Any:
+        """Weights of the cases in the loss, or `None`."""
+        del targets
+        return sample_weight
 
     @abc.abstractmethod
-    def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
+    def _targets(self, y: Any, *, reset: bool) -> np.ndarray | Steps:
         """Targets as a model takes them; their kind is kept if `reset`, and compared otherwise."""
 
     @abc.abstractmethod
@@ -198,7 +226,7 @@ class SeriesLearner(Learner, SeriesParameters):
 
     def _described(self) -> dict[str, Any]:
         """Fields of `Trained` that describe data and targets."""
-        return {}
+        return {"channels": channel_names(self)}
 
     def _data_facts(self, cases: Cases) -> Facts:
         return Facts.of(cases, *self._task())
@@ -214,7 +242,7 @@ class SeriesLearner(Learner, SeriesParameters):
             series, targets, times=stamps, unit=unit, missing=self.missing, dtype=dtype, weights=weights
         )  # fmt: skip
 
-    def _outputs(self, X: Any, times: Any) -> np.ndarray:
+    def _outputs(self, X: Any, times: Any) -> Any:
         """The model's outputs for new series."""
         check_is_fitted(self, "trained_")
         series = as_series(self, X, reset=False, nan=check_missing(self))

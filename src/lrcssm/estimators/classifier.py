@@ -1,5 +1,6 @@
 """The classifier that is trained by gradients."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,15 @@ from ..errors import InvalidValue
 from .base import SeriesLearner, all_or_nothing
 from .kinds import Classifying
 from .parameters import ClassifierParameters, documented
+from .steps import Steps, for_each_step, positions, step_labels
 
 
 @documented
 class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
     """Classifier of time series, of equal length or not, with one channel or many.
 
-    Without any parameter it is ridge regression on random liquid features, as `lrcssm.LrcRidgeClassifier`; parameters of model
-    and training ask for an LrcSSM that is trained by gradients.
+    Without any parameters it uses ridge regression on random liquid features, like `lrcssm.LrcRidgeClassifier`; with parameters of
+    the model or the training it trains an LrcSSM by gradients.
 
     ```python
     import lrcssm, numpy as np
@@ -40,13 +42,15 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
 
     _classes_given = False  # true while `partial_fit` has been told all classes
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
-        """Train a new model, or with `warm_start` go on with the one that is there.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 
-        - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`.
-        - `y`: the class of each case, numbers or text.
+        - `X`: `(n_cases, n_channels, n_timepoints)`, `(n_cases, n_timepoints)`, or a list of `(n_channels, T_i)` or `(T_i,)`; a list
+            of DataFrames (time × columns), a DataArray, or a `lrcssm.data.Dataset`.
+        - `y`: the class of each case, numbers or text; with `task="per-step"` of each step, `(n_cases, n_timepoints)` or a list of
+            `(T_i,)`, where None and NaN are missing labels. `None` takes the targets of a `Dataset`.
         - `sample_weight`: weight of each case in the loss, `(n_cases,)`.
         - `times`: time of each step, for irregular series: `(n_timepoints,)`, `(n_cases, n_timepoints)` or a list of `(T_i,)`,
             increasing.
@@ -63,7 +67,7 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
         **Arguments:**
 
         - `X`, `y`, `sample_weight`, `times`: as for `fit`.
-        - `classes`: all labels there will ever be; needed in the first call only.
+        - `classes`: all labels; required in the first call only.
         """
         with all_or_nothing(self):
             self._expect(classes)
@@ -74,40 +78,47 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
                 self._classes_given = False
         return self
 
-    def _expect(self, classes: Any) -> None:
-        """Keep all classes in the first call of `partial_fit`, and compare them in later ones."""
-        if not hasattr(self, "trained_"):
-            if classes is None:
-                raise InvalidValue("The first call of partial_fit got no classes; give all labels that there will be.")
-            self.classes_ = np.unique(classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise InvalidValue("partial_fit got other classes than in its first call; give the same, or none.")
-
-    def _numbers(self, labels: np.ndarray) -> np.ndarray:
-        """Positions of the labels in `classes_`."""
-        if unknown := set(labels.tolist()) - set(self.classes_.tolist()):
-            raise InvalidValue(
-                f"y holds {next(iter(unknown))!r}, which is none of the classes {self.classes_.tolist()}."
-            )
-        return np.searchsorted(self.classes_, labels).astype(np.int32)
-
-    def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
-        labels = self._labels(y)
+    def _targets(self, y: Any, *, reset: bool) -> np.ndarray | Steps:
+        if stepwise := for_each_step(self):
+            labels, occurring = step_labels(y, type(self).__name__)
+        else:
+            labels = occurring = self._labels(y)
         if reset and not self._classes_given:
-            found = self._classes_of(labels)
+            found = self._classes_of(occurring)
             if self._goes_on() and not np.array_equal(found, self.classes_):
                 raise InvalidValue(
-                    f"fit got classes {found.tolist()}, but goes on from a model of {self.classes_.tolist()}; set "
-                    "warm_start=False to start anew."
+                    f"fit got classes {found.tolist()}, but continues a model of {self.classes_.tolist()}; set "
+                    "warm_start=False to start from scratch."
                 )
             self.classes_ = found
-        return self._numbers(labels)
+        return positions(labels, self.classes_) if stepwise else self._positions(labels)  # pyright: ignore[reportArgumentType]
+
+    def _weights(self, targets: np.ndarray | Steps, sample_weight: Any) -> Any:
+        given = self.class_weights
+        if given is not None and isinstance(targets, tuple):
+            raise InvalidValue(
+                f'{type(self).__name__} got class_weights and task="per-step", where steps have no weights; leave one of them out.'
+            )
+        if not isinstance(given, Mapping):
+            return sample_weight
+        known = self.classes_.tolist()
+        for label, weight in given.items():
+            if label not in known:
+                raise InvalidValue(
+                    f"{type(self).__name__} got class_weights for {label!r}, which is none of the classes {known}; leave it out."
+                )
+            if not (np.isreal(weight) and 0 <= float(weight) < np.inf):
+                raise InvalidValue(
+                    f"{type(self).__name__} got class_weights with {label!r}: {weight!r}; give a finite number of at least 0."
+                )
+        each = np.array([float(given.get(label, 1.0)) for label in known])[targets]
+        return each if sample_weight is None else each * np.asarray(sample_weight, np.float64)
 
     def _task(self) -> tuple[str, int]:
-        return "classify", len(self.classes_)
+        return "per-step" if for_each_step(self) else "classify", len(self.classes_)
 
     def _labels_of(self, cases: Cases) -> np.ndarray | None:
-        return np.asarray(cases.targets)
+        return None if isinstance(cases.targets, tuple) else np.asarray(cases.targets)
 
     def _described(self) -> dict[str, Any]:
-        return {"classes": self.classes_}
+        return super()._described() | {"classes": self.classes_}

@@ -68,7 +68,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
     def fit(
         self, X: Any, y: Any = None, times: Any = None, past_covariates: Any = None, future_covariates: Any = None
     ) -> "LrcSSMForecaster":
-        """Train a new model, or with `warm_start` go on with the one that is there.
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 
@@ -88,7 +88,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
             self._choose_season(series)
             self.window_ = window_of(self, min(len(one) for one in series), self.season_)
             self.horizon_ = int(self.horizon)
-            if method_of(self, "forecast") == "ridge":
+            if method_of(self, "forecast", len(series)) == "ridge":
                 self._ridge(series, stamps)
             elif self.n_past_ or self.n_future_:
                 raise InvalidValue(

@@ -1,18 +1,20 @@
 """The two kinds of estimators: what they take for targets, and what they make of a model's outputs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..errors import InvalidValue
 from ..training import Trained
 from ..training.trained import as_probabilities
 from .arrays import check_array
+from .steps import check_steps, for_each_step, refuse_steps, shaped, step_labels, step_numbers
+from .tables import own_targets
 
 
 class _Kind:
@@ -20,7 +22,12 @@ class _Kind:
 
     if TYPE_CHECKING:
 
-        def _outputs(self, X: Any, times: Any) -> np.ndarray: ...
+        def _outputs(self, X: Any, times: Any) -> Any: ...
+
+    def _each(self, X: Any, times: Any, convert: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """Convert the outputs of all cases, or of the steps of each case."""
+        found = self._outputs(X, times)
+        return shaped([convert(one) for one in found], X) if isinstance(found, list) else convert(found)
 
     def _given_targets(self, y: Any, dtype: Any) -> np.ndarray:
         if y is None:
@@ -35,6 +42,7 @@ class Classifying(_Kind, ClassifierMixin):
 
     def _labels(self, y: Any) -> np.ndarray:
         """The label of each case, checked."""
+        refuse_steps(self, y, several=False)
         labels = column_or_1d(self._given_targets(y, None), warn=True)
         check_classification_targets(labels)
         return labels
@@ -48,23 +56,55 @@ class Classifying(_Kind, ClassifierMixin):
             )
         return found
 
-    def decision_function(self, X: Any, times: Any = None) -> np.ndarray:
-        """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`."""
-        logits = self._outputs(X, times)
-        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+    def _expect(self, classes: Any) -> None:
+        """Keep all classes in the first call of `partial_fit`, and compare them in later ones."""
+        if not hasattr(self, "classes_"):
+            if classes is None:
+                raise InvalidValue("The first call of partial_fit got no classes; give all labels that there will be.")
+            self.classes_ = np.unique(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise InvalidValue("partial_fit got other classes than in its first call; give the same, or none.")
 
-    def predict_proba(self, X: Any, times: Any = None) -> np.ndarray:
-        """The probability of each class, `(n_cases, n_classes)`."""
-        return as_probabilities(self._outputs(X, times))
+    def _positions(self, labels: np.ndarray) -> np.ndarray:
+        """Positions of the labels in `classes_`."""
+        if unknown := set(labels.tolist()) - set(self.classes_.tolist()):
+            raise InvalidValue(
+                f"y holds {next(iter(unknown))!r}, which is none of the classes {self.classes_.tolist()}."
+            )
+        return np.searchsorted(self.classes_, labels).astype(np.int32)
 
-    def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """The most probable class of each case."""
-        best = self._outputs(X, times).argmax(-1)
-        return self.classes_[best]
+    def decision_function(self, X: Any, times: Any = None) -> Any:
+        """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`. With
+        `task="per-step"` a time axis follows that of the cases, or a list has an array for each case if `X` is a list."""
+        check_is_fitted(self, "classes_")
+        two = len(self.classes_) == 2
+        return self._each(X, times, lambda logits: logits[..., 1] - logits[..., 0] if two else logits)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
-        """The accuracy."""
-        return float(accuracy_score(y, self.predict(X, times), sample_weight=sample_weight))
+    def predict_proba(self, X: Any, times: Any = None) -> Any:
+        """The probability of each class, `(n_cases, n_classes)`; with `task="per-step"` as for `decision_function`."""
+        return self._each(X, times, as_probabilities)
+
+    def predict(self, X: Any, times: Any = None) -> Any:
+        """The most probable class of each case; with `task="per-step"` of each step, `(n_cases, n_timepoints)`, or a list of
+        `(T_i,)` if `X` is a list."""
+        return self._each(X, times, lambda logits: self.classes_[logits.argmax(-1)])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> float:
+        """The accuracy; with `task="per-step"` over all steps that have a label."""
+        y = own_targets(X) if y is None else y
+        found = self.predict(X, times)
+        if not for_each_step(self):
+            return float(accuracy_score(y, found, sample_weight=sample_weight))
+        labels, _ = step_labels(y, type(self).__name__)
+        check_steps(labels, found)
+        hits = [
+            np.array([b is not None and a == b for a, b in zip(*pair, strict=True)])
+            for pair in zip(found, labels, strict=True)
+        ]
+        known = [np.array([label is not None for label in own]) for own in labels]
+        weights = np.ones(len(hits)) if sample_weight is None else np.asarray(sample_weight, float)
+        right, all_of_them = (sum(w * one.sum() for w, one in zip(weights, own, strict=True)) for own in (hits, known))
+        return float(right / all_of_them)
 
     def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         assert self.trained_.classes is not None
@@ -80,17 +120,36 @@ class Regressing(_Kind, RegressorMixin):
 
     def _numbers(self, y: Any) -> tuple[np.ndarray, int]:
         """The numbers of each case, checked, and how many there are."""
+        refuse_steps(self, y, several=True)
         numbers = self._given_targets(y, np.float64)
         return numbers, 1 if numbers.ndim == 1 else numbers.shape[1]
 
-    def predict(self, X: Any, times: Any = None) -> np.ndarray:
-        """Numbers in the shape that `y` had: `(n_cases,)` or `(n_cases, n_outputs)`."""
-        found = self._outputs(X, times)
-        return found[:, 0] if self.flat_ else found
+    def _expect(self, outputs: int) -> None:
+        """Compare the numbers of each case with those of the first call of `partial_fit`."""
+        if outputs != self.n_outputs_:
+            raise InvalidValue(
+                f"partial_fit got {outputs} numbers for each case, but {type(self).__name__} was fitted to {self.n_outputs_}; "
+                "give as many."
+            )
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> float:
-        """R²; of several outputs, the mean of theirs."""
-        return float(r2_score(y, self.predict(X, times), sample_weight=sample_weight))
+    def predict(self, X: Any, times: Any = None) -> Any:
+        """Numbers in the shape that `y` had: `(n_cases,)` or `(n_cases, n_outputs)`; with `task="per-step"` a time axis follows
+        that of the cases, or a list has an array for each case if `X` is a list."""
+        return self._each(X, times, lambda found: found[..., 0] if self.flat_ else found)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> float:
+        """R²; of several outputs, the mean of theirs; with `task="per-step"` over all steps that have a target."""
+        y = own_targets(X) if y is None else y
+        found = self.predict(X, times)
+        if not for_each_step(self):
+            return float(r2_score(y, found, sample_weight=sample_weight))
+        numbers = step_numbers(y, type(self).__name__, np.float64)
+        check_steps(numbers, found)
+        weights = np.ones(len(numbers)) if sample_weight is None else np.asarray(sample_weight, float)
+        each = np.repeat(weights, [len(one) for one in numbers])
+        wanted, given = (np.concatenate(list(one)).reshape(len(each), -1) for one in (numbers, found))
+        known = ~np.isnan(wanted).any(-1)
+        return float(r2_score(wanted[known], given[known], sample_weight=each[known]))
 
     def _facts(self) -> dict[str, Any]:
         return super()._facts() | {"flat_": self.flat_, "n_outputs_": self.n_outputs_}  # pyright: ignore[reportAttributeAccessIssue]

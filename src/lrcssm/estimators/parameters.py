@@ -32,33 +32,41 @@ class _Data:
     """Parameters about the data."""
 
     missing: Literal["error", "mask", "fill"] = "error"
-    """Policy for NaN: `"error"` refuses it, `"mask"` skips a step where a channel is missing, `"fill"` carries the last value
-    forward."""
+    """Policy for NaN: `"error"` raises an error, `"mask"` skips a step where a channel is missing, `"fill"` carries the last
+    value forward."""
     validation_fraction: float = VALIDATION
-    """Share of the cases (of each class) that is held out to choose the best weights; 0 trains on everything and keeps the last
+    """Share of the cases (of each class) that is held out to select the best weights; 0 trains on all cases and keeps the last
     weights."""
 
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class _Method(_Data):
-    """Parameters of estimators that have two methods of training."""
+    """Parameters about the targets of series, and the way to learn them."""
 
-    method: Literal["auto", "ridge", "gradient"] = "auto"
-    """`"ridge"`, ridge regression on random liquid features, in seconds; or `"gradient"`, gradient steps. `"auto"` takes ridge,
-    unless a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    task: Literal["per-step"] | None = None
+    """`"per-step"` if `y` has a target for each time step, as in the recognition of activities: `(n_cases, n_timepoints)`, or a list
+    of `(T_i,)`; the model then predicts each step from the steps before it, unless `bidirectional=True`. `None` for one target
+    for each case."""
+    method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
+    """`"ridge"`, ridge regression on random liquid features, in seconds; `"logistic"`, logistic regression that starts from it;
+    or `"gradient"`, a model trained by gradient steps. `"auto"` takes ridge, to classify more than 500 cases logistic, and gradient
+    if a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    views: Sequence[str] | None = None
+    """For ridge and logistic: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
+    predict sample by sample."""
 
 
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class _Horizon(_Method):
+class _Horizon(_Data):
     """Parameters about the data of forecasters."""
 
     method: Literal["auto", "ridge", "gradient"] = "auto"
     """`"ridge"`, ridge regression on lags and random liquid states, in seconds; or `"gradient"`, gradient steps. `"auto"` takes
     ridge, unless `level`, `validation_fraction` or a parameter below asks for gradient steps."""
     horizon: int = 1
-    """Values that the model is trained to give at once. `predict` goes further by taking its own forecasts for observations."""
+    """Values that the model forecasts at once. `predict` extends the horizon by using its own forecasts as observations."""
     window: int | None = None
     """Values that the model sees; `None` chooses from the horizon, the season and the length."""
     season: int | None = None
@@ -75,7 +83,7 @@ class _Model:
 
     architecture: str = "lrcssm"
     """A name of `lrcssm.models.ARCHITECTURES`, such as `"s5"` or `"mamba"`: its cell and its block. Parameters of the model that are
-    `None` are as the architecture says, or as `lrcssm.ModelConfig` has them."""
+    `None` have the values of the architecture or the defaults of `lrcssm.ModelConfig`."""
     cell: str | None = None
     cell_options: Mapping[str, Any] | None = None
     hidden_dim: int = ModelConfig.hidden_dim
@@ -94,8 +102,8 @@ class _SeriesModel(_Model):
     """Parameters of a model with one prediction for a series."""
 
     patch: int | Literal["auto"] | None = None
-    """Steps that are joined into one before the encoder; `None` or `"auto"` takes the root of the length, unless the architecture
-    says otherwise."""
+    """Steps that are joined into one before the encoder; `None` or `"auto"` is the square root of the length, unless the
+    architecture has its own."""
     bidirectional: bool | None = None
     pool: Literal["mean", "last", "mean-max-std", "attention", "logits"] | None = None
 
@@ -131,7 +139,9 @@ class _ClassTraining(_Training):
     """Parameters of the training of classifiers."""
 
     label_smoothing: float = TrainingConfig.label_smoothing
-    class_weights: Literal["balanced"] | None = TrainingConfig.class_weights
+    class_weights: Literal["balanced"] | Mapping[Any, float] | None = TrainingConfig.class_weights
+    """`"balanced"` lets each class count the same, `None` each case; or a mapping from labels to weights of their cases, 1 for
+    labels that it leaves out."""
 
 
 @typing.no_type_check
@@ -145,11 +155,11 @@ class _Run:
     callbacks: Callback | Sequence[Callback] | None = None
     """Functions that are called with an `Evaluation` after each evaluation; training ends if one returns true."""
     random_state: int | np.random.RandomState | None = None
-    """Whole number for the same model each time."""
+    """Seed; a whole number makes results reproducible."""
     verbose: int = 0
     """1 prints a line at each evaluation."""
     warm_start: bool = False
-    """Let `fit` go on with the weights that are there."""
+    """Let `fit` continue from the present weights."""
 
     def __new__(cls, *unnamed, **given):
         # For an answer to a wrong name; Python's own is about a class that the user never wrote.
@@ -192,23 +202,26 @@ class ForecasterParameters(Parameters, _ForecastModel, _Horizon):
 
 
 _FOR_BOTH = ("missing", "method", "horizon", "window", "season", "random_state", "verbose")
+_FOR_LIQUID = ("views",)
 
 
-def method_of(parameters: Any, task: str, *more: str) -> str:
+def method_of(parameters: Any, task: str, cases: int, *more: str) -> str:
     """The method of training of an estimator.
 
     **Arguments:**
 
     - `parameters`: of the estimator.
-    - `task`: as for `ModelConfig`.
+    - `task`, `cases`: of the data.
     - `more`: what was given besides parameters and asks for gradient steps.
     """
     defaults = {option.name: option.default for option in options_of(type(parameters)).values()}
-    asked = [
+    given = [
         one for one, default in defaults.items()
         if one not in _FOR_BOTH and not _same(getattr(parameters, one, default), default)
     ]  # fmt: skip
-    return choose_method(parameters.method, task, [*asked, *more])[0]
+    asked = [one for one in given if one not in _FOR_LIQUID]
+    liquid = [one for one in given if one in _FOR_LIQUID]
+    return choose_method(parameters.method, task, cases, [*asked, *more], liquid)[0]
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -256,6 +269,8 @@ def given_fields(parameters: Parameters, kind: Any) -> dict[str, Any]:
         if name not in names or name in found:
             advice = "give it as a parameter of its own" if name in found else f"give some of {', '.join(names)}"
             raise InvalidValue(f"{type(parameters).__name__} got {where} with {name!r}; {advice}.")
+    if isinstance(found.get("class_weights"), Mapping):
+        found["class_weights"] = None  # which are weights of the cases then
     found = {
         name: value.item() if isinstance(value, np.generic) else value for name, value in (found | dict(more)).items()
     }

@@ -5,10 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import InvalidValue
 from .base import SeriesLearner
 from .kinds import Regressing
 from .parameters import documented
+from .steps import Steps, for_each_step, step_numbers
 
 
 @documented
@@ -35,13 +35,15 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
-        """Train a new model, or with `warm_start` go on with the one that is there.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
+        """Train a new model, or with `warm_start` continue with the present one.
 
         **Arguments:**
 
         - `X`, `sample_weight`, `times`: as for `lrcssm.LrcSSMClassifier.fit`.
-        - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`.
+        - `y`: numbers, `(n_cases,)` or `(n_cases, n_outputs)`; with `task="per-step"` of each step, `(n_cases, n_timepoints)`,
+            `(n_cases, n_timepoints, n_outputs)` or a list with an array for each case, where NaN is a missing target. `None` takes
+            the targets of a `Dataset`.
         """
         self._fit(X, y, sample_weight, times)
         return self
@@ -57,15 +59,17 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
         self._pass(X, y, sample_weight, times)
         return self
 
-    def _targets(self, y: Any, *, reset: bool) -> np.ndarray:
+    def _targets(self, y: Any, *, reset: bool) -> np.ndarray | Steps:
+        dtype = np.dtype(jnp.result_type(float))
+        if for_each_step(self):
+            steps = step_numbers(y, type(self).__name__, dtype)
+            self.flat_, self.n_outputs_ = steps[0].ndim == 1, 1 if steps[0].ndim == 1 else steps[0].shape[1]
+            return steps
         numbers, outputs = self._numbers(y)
-        if not reset and outputs != self.n_outputs_:
-            raise InvalidValue(
-                f"partial_fit got {outputs} numbers for each case, but {type(self).__name__} was fitted to {self.n_outputs_}; "
-                "give as many."
-            )
+        if not reset:
+            self._expect(outputs)
         self.flat_, self.n_outputs_ = numbers.ndim == 1, outputs
-        return numbers.astype(np.dtype(jnp.result_type(float)))
+        return numbers.astype(dtype)
 
     def _task(self) -> tuple[str, int]:
-        return "regress", self.n_outputs_
+        return "per-step" if for_each_step(self) else "regress", self.n_outputs_

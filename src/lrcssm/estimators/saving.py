@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import engine
 from ..errors import FileError, InvalidType
+from ..models import Stream
 from ..training import Evaluation, Trained
 
 _SOLVERS = {name: getattr(engine, name) for name in ("Auto", "DEER", "ELK", "Jacobi", "Sequential")}
@@ -17,7 +18,7 @@ _KEPT = ("n_iter_", "n_features_in_", "n_channels_", "table_", "seed_")
 
 
 class Saved:
-    """`save` and `load` of an estimator with a `trained_`."""
+    """`save`, `load` and `stream` of an estimator with a `trained_`."""
 
     trained_: Trained
 
@@ -26,7 +27,7 @@ class Saved:
 
         **Arguments:**
 
-        - `path`: a file that is there is replaced, at once or not at all. `callbacks` are not part of it.
+        - `path`: an existing file is replaced atomically. `callbacks` are not part of it.
         """
         check_is_fitted(self, "trained_")
         estimator: Any = self
@@ -62,7 +63,8 @@ class Saved:
         provenance = {name: value for name, value in trained.provenance.items() if name != "estimator"}
         try:
             parameters = {
-                name: _solver(value) if name == "solver" else value for name, value in about["parameters"].items()
+                name: _solver(value) if name == "solver" else _mapping(value)
+                for name, value in about["parameters"].items()
             }
             estimator: Any = cls(**parameters)
             estimator.trained_ = dataclasses.replace(trained, provenance=provenance, extra={})
@@ -70,6 +72,17 @@ class Saved:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FileError(f"{path} does not describe a {cls.__name__}: {error}") from error
         return estimator
+
+    def stream(self, count: int | None = None) -> Stream:
+        """Make a stream of the fitted model, which predicts after each sample: see `lrcssm.models.Stream`. Models that need the
+        whole series raise `InvalidValue`.
+
+        **Arguments:**
+
+        - `count`: number of streams at once, each at its own position; one if not given.
+        """
+        check_is_fitted(self, "trained_")
+        return self.trained_.stream(count)
 
     def _facts(self) -> dict[str, Any]:
         """Fitted attributes besides the trained model, as JSON holds them."""
@@ -94,7 +107,9 @@ class Saved:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON holds it."""
+    """A parameter as JSON holds it; a mapping from labels, which need not be text, as pairs."""
+    if isinstance(value, Mapping) and not all(isinstance(name, str) for name in value):
+        return {"pairs": [[_plain(name), _plain(one)] for name, one in value.items()]}
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -103,6 +118,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _mapping(plain: Any) -> Any:
+    return dict(plain["pairs"]) if isinstance(plain, dict) and set(plain) == {"pairs"} else plain
 
 
 def _solver(plain: Any) -> Any:

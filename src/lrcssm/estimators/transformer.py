@@ -1,46 +1,43 @@
 """Random liquid features as a transformer of scikit-learn, and the base of the estimators that read them out."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal, no_type_check
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from ..compilation import keeping_compilations
 from ..data import Cases
 from ..errors import InvalidValue
 from ..features import FeatureMap, LiquidModel
 from ..features.model import N_FEATURES
 from ..training import Trained
-from .arrays import as_series, as_times, check_missing, seed_of
+from .arrays import as_series, as_times, channel_names, check_missing, seed_of
 from .saving import Saved
 
 
-class FeatureEstimator(Saved, BaseEstimator):
+@no_type_check  # parameters are checked in `fit`, not even their types before
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class FeatureParameters:
+    """Parameters of random liquid features: see `LrcFeatures`."""
+
+    missing: Literal["error", "mask", "fill"] = "error"
+    n_features: int = N_FEATURES
+    views: Sequence[str] | None = None
+    max_time: float | None = None
+    batch: int = 16
+    random_state: int | np.random.RandomState | None = None
+
+
+class FeatureEstimator(Saved, BaseEstimator, FeatureParameters):
     """An estimator around a `LiquidModel`; parameters as for `LrcFeatures`."""
 
     trained_: Trained
     table_: bool
     n_features_in_: int
     n_channels_: int
-
-    @no_type_check  # parameters are checked in `fit`, not even their types before
-    def __init__(
-        self,
-        *,
-        missing: Literal["error", "mask", "fill"] = "error",
-        n_features: int = N_FEATURES,
-        views: Sequence[str] | None = None,
-        max_time: float | None = None,
-        batch: int = 16,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.missing = missing
-        self.n_features = n_features
-        self.views = views
-        self.max_time = max_time
-        self.batch = batch
-        self.random_state = random_state
 
     @property
     def map_(self) -> FeatureMap:
@@ -68,13 +65,16 @@ class FeatureEstimator(Saved, BaseEstimator):
 
     def _cases(self, X: Any, times: Any, targets: Any = None, *, reset: bool = False) -> Cases:
         series = as_series(self, X, reset=reset, nan=check_missing(self))
+        if targets is not None:
+            check_consistent_length(series, targets)
         unit = None if reset else self.trained_.unit
         stamps = as_times(times, series, fitted=None if reset else unit is not None)
         return Cases.of(series, targets, times=stamps, unit=unit, missing=self.missing)
 
     def _outputs(self, X: Any, times: Any) -> np.ndarray:
         check_is_fitted(self, "trained_")
-        return self.trained_.outputs(self._cases(X, times))
+        with keeping_compilations():
+            return self.trained_.outputs(self._cases(X, times))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -101,13 +101,13 @@ class LrcFeatures(TransformerMixin, FeatureEstimator):
 
     **Arguments:**
 
-    - `missing`: policy for NaN: `"error"` refuses it, `"mask"` skips a step where a channel is missing, `"fill"` carries the
+    - `missing`: policy for NaN: `"error"` raises an error, `"mask"` skips a step where a channel is missing, `"fill"` carries the
         last value forward.
-    - `n_features`: number of features, about: 64 groups of equally many units have 14 statistics a unit.
-    - `views`: signals of the units, some of `lrcssm.features.VIEWS`; by default all that tell something new.
+    - `n_features`: approximate number of features: 64 groups of equally many units, with 14 statistics per unit.
+    - `views`: signals of the units, some of `lrcssm.features.VIEWS`; by default all that are not redundant.
     - `max_time`: the longest time constant of a unit, in steps; by default half of the median length.
-    - `batch`: series that are computed side by side. It changes the time, not the features.
-    - `random_state`: whole number for the same features each time.
+    - `batch`: number of series that are computed at once. It does not change the features.
+    - `random_state`: seed; a whole number makes results reproducible.
 
     **Attributes:**
 
@@ -129,8 +129,9 @@ class LrcFeatures(TransformerMixin, FeatureEstimator):
         del y
         drawing = self._drawing()
         cases = self._cases(X, times, reset=True)
-        model = LiquidModel("features", FeatureMap.of(cases, **drawing))
-        self.trained_ = Trained(model, missing=self.missing, unit=cases.unit)
+        with keeping_compilations():
+            model = LiquidModel("features", FeatureMap.of(cases, **drawing))
+        self.trained_ = Trained(model, channels=channel_names(self), missing=self.missing, unit=cases.unit)
         return self
 
     def transform(self, X: Any, times: Any = None) -> np.ndarray:

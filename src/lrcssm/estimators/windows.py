@@ -61,7 +61,7 @@ def cut(
 
 
 def levels(pieces: Float[np.ndarray, "cases window channels"], kind: str) -> Float[np.ndarray, "cases 1 channels"]:
-    """Level that is subtracted from a window and from the values after it, so that a level never seen before is no obstacle; of the
+    """Level that is subtracted from a window and from the values after it, so that the model also works at new levels; of the
     values that are there."""
     if kind == "last":
         return carried_forward(pieces)[:, -1:]

@@ -8,7 +8,7 @@ A window of W values y ends at step t. Its columns are, in blocks,
     level        ℓ, standardised and cut off at 3 standard deviations
     states       of random `LRC` units after the window; they see near and far steps one after the other
 
-Lags and states are relative to the level, so that a trend, which brings levels never seen before, is no obstacle.
+Lags and states are relative to the level, so that a trend, which leads to new levels, does no harm.
 """
 
 import dataclasses

@@ -3,14 +3,18 @@
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..data import Cases
+from ..errors import InvalidValue
 from .calibration import softmax_factor
+from .logistic import fit_logistic
 from .map import FeatureMap
 from .readout import Readout, fit_readout
+from .step import LiquidStep
+from .views import STREAMED
 
 N_FEATURES = 14_336
 """Default number of features."""
@@ -35,6 +39,7 @@ class LiquidConfig:
     task: str
     n_features: int
     views: tuple[str, ...]
+    patch: ClassVar[int] = 1  # a step of the model is one of the series
 
     def to_json(self) -> str:
         """All fields as a JSON object."""
@@ -69,6 +74,7 @@ class LiquidModel(NamedTuple):
         max_time: float | None = None,
         seed: int = 0,
         batch: int = 16,
+        logistic: bool = False,
     ) -> "LiquidModel":
         """Draw the features and fit their read-out.
 
@@ -88,6 +94,7 @@ class LiquidModel(NamedTuple):
         - `cases`: with targets: numbers of classes, or numbers.
         - `task`, `outputs`: `"classify"` and the number of classes, or `"regress"` and how many numbers each case has.
         - `n_features`, `views`, `max_time`, `seed`, `batch`: as for `FeatureMap.of`.
+        - `logistic`: improve the read-out of a classifier by logistic regression, if held-out cases say so.
 
         **Returns:**
 
@@ -106,10 +113,12 @@ class LiquidModel(NamedTuple):
                 task, drawn, readout._replace(weights=readout.weights * scale, intercept=readout.intercept * scale)
             )
         targets = np.where(given[:, None] == np.arange(outputs), 1.0, -1.0)
-        # The only case of a class tells nothing about a fit without it.
-        counted = np.bincount(given, minlength=outputs)[given] > 1
+        counted = counted_cases(given, np.bincount(given, minlength=outputs))
         readout, held_out = fit_readout(features, targets, counted=counted, rng=rng)
-        return cls(task, drawn, readout, softmax_factor(held_out.predictions, given[held_out.cases]))
+        factor = softmax_factor(held_out.predictions, given[held_out.cases])
+        if logistic:
+            readout, factor = fit_logistic(features, given, readout, factor, held_out, rng=rng)
+        return cls(task, drawn, readout, factor)
 
     @property
     def config(self) -> LiquidConfig:
@@ -124,14 +133,28 @@ class LiquidModel(NamedTuple):
         features = self.map(cases)
         return features if self.readout is None else self.factor * self.readout(features)
 
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the features."""
+        return np.dtype(self.map.units.cell.v.dtype)
+
     def parameter_count(self) -> int:
         """Number of fitted numbers: the weights of the read-out."""
         return 0 if self.readout is None else self.readout.weights.size + self.readout.intercept.size
 
     def whole(self, **kind: Any) -> str | None:
-        """Reason why a sequence cannot be given in pieces, to follow "it"."""
+        """Reason why a sequence cannot be given in pieces, to follow "it", or `None` if it can."""
         del kind
-        return "summarises each sequence as a whole"
+        by_case = [name for name in self.map.views.names if name not in STREAMED]
+        return f"standardises each sequence as a whole ({' and '.join(by_case)})" if by_case else None
+
+    def stepper(self) -> LiquidStep:
+        """The same model for one sample at a time."""
+        if (reason := self.whole()) is not None:
+            raise InvalidValue(
+                f"The model cannot predict step by step, because it {reason}; fit it with views={STREAMED!r}."
+            )
+        return LiquidStep.of(self.config, self.map, self.readout, self.factor)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The model as JSON and arrays by name."""
@@ -155,6 +178,17 @@ class LiquidModel(NamedTuple):
         if readout is not None and readout.weights.shape != (model.map.n_features, len(readout.intercept)):
             raise ValueError("its read-out is not that of its features")
         return model
+
+
+def counted_cases(classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The cases that count in leave-one-out: the only case of a class tells nothing about a fit without it.
+
+    **Arguments:**
+
+    - `classes`: the number of each case's class.
+    - `counts`: cases of each class.
+    """
+    return counts[classes] > 1
 
 
 _READOUT = ("mean", "scale", "weights", "intercept")

@@ -19,10 +19,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from .sums import Sums, penalise
+
 PENALTIES = np.logspace(-3, 8, 34)
 EXACT = 4096
-_PART = 2048
-_ROWS = 1024  # cases whose features are standardised at a time
+"""Most cases of which all are left out once."""
+PART = 2048
+"""Cases of a random part of more."""
+ROWS = 1024
+"""Cases whose features are standardised at a time."""
 
 
 class Readout(NamedTuple):
@@ -64,7 +69,7 @@ def fit_readout(
     counted: np.ndarray | None = None,
     rng: np.random.Generator,
 ) -> tuple[Readout, HeldOut]:
-    """Fits a read-out.
+    """Fit a read-out.
 
     **Arguments:**
 
@@ -81,14 +86,12 @@ def fit_readout(
     """
     cases = np.arange(len(targets))
     if len(cases) > EXACT or callable(features):
-        cases = np.sort(rng.permutation(cases)[:_PART])
+        cases = np.sort(rng.permutation(cases)[:PART])
     rows = features if callable(features) else features.__getitem__
     some = rows(cases)
     mean, scale = moments(some)
     z = compressed(some, mean, scale)
     counted = np.ones(len(cases), bool) if counted is None else counted[cases]
-    if not counted.any():
-        penalties = penalties[[np.abs(np.log(penalties)).argmin()]]
     dual, penalty, predictions = leave_one_out(z, targets[cases], penalties, counted)
     if len(cases) == len(targets):
         shift, weights = z.mean(0, dtype=np.float64), z.T.astype(np.float64) @ dual
@@ -96,7 +99,7 @@ def fit_readout(
         prepared = lambda which: compressed(rows(which), mean, scale)
         if not callable(features) and len(targets) <= len(mean):
             whole = np.concatenate([prepared(part) for part in _parts(len(targets))])
-            shift, weights = _solve_by_cases(whole, targets, penalty)
+            shift, weights = solve_by_cases(whole, targets, penalty)
         else:
             shift, weights = _solve_by_features(prepared, targets, penalty)
     return Readout(mean, scale, weights, targets.mean(0) - shift @ weights, penalty), HeldOut(
@@ -107,7 +110,10 @@ def fit_readout(
 def leave_one_out(
     z: np.ndarray, targets: np.ndarray, penalties: np.ndarray, counted: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """The dual coefficients C at the penalty with the least leave-one-out error, that penalty, and the predictions."""
+    """The dual coefficients C at the penalty with the least leave-one-out error, that penalty, and the predictions. If no
+    case is counted, the penalty is the one nearest to 1."""
+    if not counted.any():
+        penalties = penalties[[np.abs(np.log(penalties)).argmin()]]
     count = len(z)
     centre = targets.mean(0)
     gram = centred_gram(z)
@@ -137,8 +143,8 @@ def moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and scale of each column; the scale of a constant one is infinite, so that it counts for nothing."""
     mean = features.mean(0, dtype=np.float64)
     square = np.zeros_like(mean)
-    for start in range(0, len(features), _ROWS):
-        square += ((features[start : start + _ROWS] - mean) ** 2).sum(0)
+    for start in range(0, len(features), ROWS):
+        square += ((features[start : start + ROWS] - mean) ** 2).sum(0)
     scale = np.sqrt(square / len(features))
     scale = np.where(scale > 1e-6 * (1 + np.abs(mean)), scale, np.inf)
     return mean.astype(np.float32), scale.astype(np.float32)
@@ -150,36 +156,26 @@ def compressed(features: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.
     return np.copysign(np.sqrt(np.abs(z)), z).astype(np.float32, copy=False)
 
 
-def _solve_by_cases(z: np.ndarray, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+def solve_by_cases(z: np.ndarray, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
     """Means of the columns, and the weights for one penalty, by a system of as many equations as cases; in float32."""
     shift = z.mean(0, dtype=np.float64)
     z -= shift.astype(np.float32)
     gram = z @ z.T
-    _penalise(gram, penalty)
+    penalise(gram, penalty)
     dual = cho_solve(cho_factor(gram, lower=True, overwrite_a=True), (targets - targets.mean(0)).astype(np.float32))
     return shift, (z.T @ dual).astype(np.float64)
 
 
 def _solve_by_features(rows: Callable, targets: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
     """The same by a system of as many equations as features, after one pass over the cases."""
-    y = targets - targets.mean(0)
-    gram, right, total = 0.0, 0.0, 0.0
+    y, sums = targets - targets.mean(0), None
     for part in _parts(len(targets)):
         z = rows(part)
-        gram += z.T @ z
-        right += z.T.astype(np.float64) @ y[part]
-        total += z.sum(0, dtype=np.float64)
-    shift = np.asarray(total) / len(targets)
-    gram = gram - (len(targets) * np.outer(shift, shift)).astype(np.float32)
-    _penalise(gram, penalty)
-    return shift, cho_solve(cho_factor(gram, lower=True, overwrite_a=True), right)
+        sums = Sums(z.shape[1], y.shape[1]) if sums is None else sums
+        sums.add(z, y[part])
+    assert sums is not None
+    return sums.solve(penalty)
 
 
 def _parts(count: int) -> list[np.ndarray]:
-    return [np.arange(start, min(start + _ROWS, count)) for start in range(0, count, _ROWS)]
-
-
-def _penalise(gram: np.ndarray, penalty: float) -> None:
-    """Adds the penalty to the diagonal, and at least as much as keeps the matrix positive in float32."""
-    diagonal = gram.diagonal()
-    np.fill_diagonal(gram, diagonal + max(penalty, 1e-5 * float(diagonal.max())))
+    return [np.arange(start, min(start + ROWS, count)) for start in range(0, count, ROWS)]

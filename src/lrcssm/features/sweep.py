@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from ..cells import LRC
 from . import statistics
 from .signals import Signals
 from .statistics import Reference
@@ -23,32 +24,32 @@ def taps(
 
 
 def advance(
-    units: Units,
+    cell: LRC,
     state: Float[Array, "group batch unit"],
     inputs: Float[Array, "group batch tap"],
     dt: Float[Array, "batch 1"],
 ) -> Float[Array, "group batch unit"]:
     """The next state of all groups."""
     one = lambda cell, x, u: cell.step(x, cell.drive(u), SPEED * dt)
-    return eqx.filter_vmap(one)(units.cell, state, inputs)
+    return eqx.filter_vmap(one)(cell, state, inputs)
 
 
-def resting(units: Units, values: Float[Array, "time group batch"]) -> Float[Array, "group batch unit"]:
+def resting(cell: LRC, batch: int) -> Float[Array, "group batch unit"]:
     """The state before the first step."""
-    groups, size = units.cell.v.shape
-    return jnp.zeros((groups, values.shape[2], size), values.dtype)
+    groups, size = cell.v.shape
+    return jnp.zeros((groups, batch, size), cell.v.dtype)
 
 
 @eqx.filter_jit
 def pooled(units: Units, reference: Reference, signals: Signals) -> Float[Array, "batch statistic group unit"]:
     """The statistics of each case."""
     values, dt = signals.values, signals.dt
-    rest = resting(units, values)
+    rest = resting(units.cell, values.shape[2])
 
     def body(t, carry):
         state, running = carry
         gap = dt[t][:, None]
-        new = advance(units, state, taps(values, units.dilations, t), gap)
+        new = advance(units.cell, state, taps(values, units.dilations, t), gap)
         return new, statistics.update(running, state, new, (gap > 0).astype(state.dtype), reference)
 
     state, running = lax.fori_loop(jnp.zeros_like(signals.steps), signals.steps, body, (rest, statistics.start(rest)))
@@ -61,11 +62,11 @@ def recorded(
 ) -> Float[Array, "slot group batch unit"]:
     """The states at chosen steps: that of step t is written to slot `slots[t]`, and slot `count - 1` is for the rest."""
     values, dt = signals.values, signals.dt
-    rest = resting(units, values)
+    rest = resting(units.cell, values.shape[2])
 
     def body(t, carry):
         state, record = carry
-        new = advance(units, state, taps(values, units.dilations, t), dt[t][:, None])
+        new = advance(units.cell, state, taps(values, units.dilations, t), dt[t][:, None])
         return new, lax.dynamic_update_index_in_dim(record, new, slots[t], 0)
 
     record = jnp.zeros((count, *rest.shape), rest.dtype)

@@ -5,6 +5,7 @@
     case-levels         each channel, centred and scaled by its mean and scale over the case itself
     case-differences    from step to step of the case levels, scaled by their scale over the training cases
 
+The views by case need the whole series; a model of the others can take one sample at a time.
 Where the series are already standardised case by case, the views by case repeat the others and are left out.
 """
 
@@ -17,6 +18,8 @@ from ..data import Cases
 from ..errors import InvalidValue
 
 VIEWS = ("levels", "differences", "case-levels", "case-differences")
+STREAMED = VIEWS[:2]
+"""Views that need no later step of a series."""
 _TINY = 1e-9
 
 

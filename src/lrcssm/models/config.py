@@ -81,7 +81,7 @@ class ModelConfig:
     feature, which keeps the size of each signal."""
     final_norm: bool = False
     """Normalise the features of each step once more before the pool or head, for `layout="pre-norm"`. Without it the size of a
-    signal reaches the head, which often tells classes apart."""
+    signal reaches the head, which often distinguishes classes."""
     mixer: Mixer = "glu"
     """Map after the cell: `"mlp"`, `"glu"` or `"none"` (then a linear map to `hidden_dim`)."""
     activation: Activation = "gelu"

@@ -12,7 +12,7 @@ from .sequence import SequenceModel
 
 class Flops(NamedTuple):
     """Floating-point operations of the matrix products for one step of one sequence (after patching): `forward`, and
-    `training`, forward and backward without what is recomputed to save memory.
+    `training`, forward and backward without recomputation.
 
     `constant` is `training / (hidden_dim · num_blocks)`: the c_f of a cost that is written as
     c_f · batch · time · hidden_dim · num_blocks.

@@ -142,8 +142,8 @@ class SequenceModel(eqx.Module):
         memory: int | float | str | None = None,
         **context: Any,
     ) -> tuple[Float[Array, "*out"], ModelState, tuple[BlockResult, ...]]:
-        """Do what a call with the same arguments does (`context`: the fields of `Context`), and return the result of each block
-        as well: its `solution`, and its updated `norm`."""
+        """Call the model (`context`: the fields of `Context`), and also return the result of each block: its `solution` and its
+        updated `norm`."""
         self._check(inputs, state)
         given = Context(**context)
         before = None if state is None or state.last is None or state.valid is None else (state.last, state.valid)
@@ -173,7 +173,7 @@ class SequenceModel(eqx.Module):
     def step(
         self, sample: Float[Array, "*batch channels"], state: StepState | None = None, *, dt: Any = None
     ) -> tuple[Float[Array, "*batch outputs"], StepState]:
-        """Compute the output after one more sample, and the state to give with the next one.
+        """Compute the output after one more sample, and the state for the next one.
 
         ```python
         import jax, lrcssm
@@ -185,7 +185,7 @@ class SequenceModel(eqx.Module):
             logits, state = model.step(sample, state)
         ```
 
-        A function of arrays for `jax.jit`, `jax.vmap` and `lax.scan`; `stream` is quicker to use and to run.
+        A pure function for `jax.jit`, `jax.vmap` and `lax.scan`; `stream` is easier to use and faster.
 
         **Arguments:**
 
@@ -213,6 +213,24 @@ class SequenceModel(eqx.Module):
         state = start(self, sample.shape[:-1]) if state is None else state
         outputs, state = step(self, sample, state, dt)
         return self._scaled(outputs), state
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of samples and outputs."""
+        return np.dtype(self.target_mean.dtype)
+
+    def first_state(self) -> StepState:
+        """Return the state before the first sample, for `step`."""
+        return start(self)
+
+    def skip(self, state: StepState) -> StepState:
+        """Return the state after a step without a sample, whose time is added to that of the next one: the same."""
+        if self.config.patch > 1 or self.config.differences:
+            raise InvalidValue(
+                "A model with patches or differences cannot skip a sample; train one with patch=1 and differences=False, or "
+                'with missing="fill".'
+            )
+        return state
 
     def stream(self, count: int | None = None) -> "Stream":
         """Make a stream, or `count` of them at once, each at its own position: see `lrcssm.models.Stream`."""
@@ -305,7 +323,7 @@ class SequenceModel(eqx.Module):
         """Raise `InvalidValue` if the model cannot take one sample at a time."""
         if (reason := self.whole()) is not None:
             raise InvalidValue(
-                f"The model was asked for a step, but it {reason}; call it with all steps of a sequence."
+                f"step cannot be used with this model, because it {reason}; call the model with all steps of a sequence."
             )
 
     def with_statistics(
@@ -348,7 +366,7 @@ def _fixed(model):
 
 
 def trainable(model: SequenceModel) -> Any:
-    """Return a tree of the model's shape: true for what is learned, false for the statistics of the data."""
+    """Return a tree of the model's shape: true for learned parameters, false for the statistics of the data."""
     learned = jax.tree.map(eqx.is_inexact_array, model)
     return eqx.tree_at(_fixed, learned, replace_fn=lambda _: False)
 

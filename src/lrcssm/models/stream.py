@@ -4,7 +4,7 @@ import copy
 import json
 import os
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +12,25 @@ import numpy as np
 from jaxtyping import Array
 
 from ..errors import InvalidValue
-from .step import StepState, start
 
-if TYPE_CHECKING:
-    from .sequence import SequenceModel
+
+@runtime_checkable
+class Steps(Protocol):
+    """A model that takes one sample at a time, as `SequenceModel` and the step of a ridge model do."""
+
+    @property
+    def config(self) -> Any: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+    def check_steps(self) -> None: ...
+    def first_state(self) -> Any: ...
+    def step(self, sample: Any, state: Any, *, dt: Any = None) -> tuple[Array, Any]: ...
+    def skip(self, state: Any) -> Any: ...
 
 
 class Stream:
     """A model with its state: one sample in, one output out. `model.stream()` makes one, `model.stream(count)` many at once,
-    each at its own position.
+    each at its own position; so do `stream` of a `lrcssm.training.Trained` and of an estimator.
 
     ```python
     import jax, lrcssm, numpy as np
@@ -41,13 +51,13 @@ class Stream:
     `which` is rounded up to a power of 2. A stream keeps the model that it was made with.
     """
 
-    def __init__(self, model: "SequenceModel", count: int | None = None):
+    def __init__(self, model: Steps, count: int | None = None):
         model.check_steps()
         if count is not None and (not isinstance(count, int) or count < 1):
-            raise InvalidValue(f"A model was asked for {count!r} streams; give a whole number of at least 1, or None.")
+            raise InvalidValue(f"stream got count={count!r}; give a whole number of at least 1, or None.")
         self.model, self.count = model, count
-        self._dtype = np.dtype(model.target_mean.dtype)
-        self._packing = Packing(start(model))
+        self._dtype = model.dtype
+        self._packing = Packing(model.first_state())
         self._axes = () if count is None else (count,)
         self._shape = (*self._axes, model.config.input_dim)
         self._programs: dict[str, Any] = {}
@@ -97,6 +107,15 @@ class Stream:
         self._steps[rows] += 1
         return output
 
+    def skip(self, *, which: Any = None) -> None:
+        """Let a step pass whose sample is missing, in the streams of `which`, or all. Its time is to be added to the `dt` of
+        the next sample; the outputs do not change."""
+        rows = self._rows(which)
+        if rows is None:
+            self._state = self._program("skipped")(self._state)
+        elif len(rows):
+            self._state = self._program("some_skipped")(self._state, self._places(rows))
+
     @property
     def outputs(self) -> np.ndarray:
         """Last output of each stream; NaN where there is none yet."""
@@ -119,8 +138,8 @@ class Stream:
         return np.array(self._steps)
 
     @property
-    def state(self) -> StepState:
-        """Copy of the state, with the streams on the first axis, for `SequenceModel.step` (under `jax.vmap` if there are
+    def state(self) -> Any:
+        """Copy of the state, with the streams on the first axis, for `step` of the model (under `jax.vmap` if there are
         many)."""
         return jax.tree.map(jnp.array, self._packing.unpack(self._state))
 
@@ -133,7 +152,7 @@ class Stream:
         """Return streams to their start: those of `which`, or all."""
         rows = self._rows(which)
         if rows is None:
-            first = self._packing.pack(start(self.model))
+            first = self._packing.pack(self.model.first_state())
             self._state = tuple(jnp.array(jnp.broadcast_to(part, (*self._axes, *part.shape))) for part in first)
             self._output = np.full((*self._axes, self.model.config.output_dim), np.nan, self._dtype)
             self._steps = np.zeros(self._axes, np.int64)
@@ -228,8 +247,17 @@ class Stream:
         output, after = jax.vmap(self._one)(chosen, sample, dt)
         return output, tuple(old.at[places].set(new, mode="drop") for old, new in zip(state, after, strict=True))
 
+    def _skipped(self, state):
+        skip = lambda one: self._packing.pack(self.model.skip(self._packing.unpack(one)))
+        return skip(state) if self.count is None else jax.vmap(skip)(state)
+
+    def _some_skipped(self, state, places):
+        skip = lambda one: self._packing.pack(self.model.skip(self._packing.unpack(one)))
+        after = jax.vmap(skip)(tuple(array.at[places].get(mode="clip") for array in state))
+        return tuple(old.at[places].set(new, mode="drop") for old, new in zip(state, after, strict=True))
+
     def _restarted(self, state, places):
-        first = self._packing.pack(start(self.model))
+        first = self._packing.pack(self.model.first_state())
         return tuple(old.at[places].set(new, mode="drop") for old, new in zip(state, first, strict=True))
 
 
@@ -263,7 +291,7 @@ def _more(rows: np.ndarray) -> int:
     return (1 << (len(rows) - 1).bit_length()) - len(rows)
 
 
-def _fingerprint(model: "SequenceModel") -> str:
+def _fingerprint(model: Steps) -> str:
     """A short checksum of a model's configuration and parameters."""
     crc = zlib.crc32(json.dumps(json.loads(model.config.to_json()), sort_keys=True).encode())
     for leaf in jax.tree.leaves(model):

@@ -294,7 +294,7 @@ def list_entries(directory: str | None, everything: bool, as_json: bool) -> None
         rows.append([entry.name, *("–" if size is None else f"{size:,}" for size in sizes), entry.where])
     notes = [
         f"The data directory is {place}.",
-        "lrcssm data show NAME says more; lrcssm data fetch NAME gets one of the archive.",
+        "lrcssm data show NAME describes one; lrcssm data fetch NAME downloads one of the archive.",
     ]
     if left_out:
         notes.append(

@@ -1,141 +1,107 @@
-"""The pictures of a report, as SVG."""
+"""Pictures of training, as SVG that follows the colours of the page."""
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..training import Evaluation
 
-BLUE, RED, GREY = "#3b6ea8", "#c0504d", "0.6"
+BLUE, RED, GREY = "#4a86c8", "#d0605b", "0.6"
+NARROW = (3.9, 2.7)
+"""Inches of a picture that fits a phone."""
+_INK = {"#000000": "ink", "#1a1a1a": "ink", "#333333": "ink", "#666666": "soft", "#ebebeb": "line"}
+"""Black and greys as names of colours of the page."""
 
 
 def svg(figure: Figure) -> str:
-    """The figure as an element to put into a page."""
+    """Draw a figure as an element to put into a page; black becomes the colour of the page's text, backgrounds transparent."""
+    figure.patch.set_visible(False)
+    for axes in figure.axes:
+        axes.patch.set_visible(False)
+        if (legend := axes.get_legend()) is not None:
+            legend.get_frame().set_visible(False)
     text = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lrcssm"}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lrcssm"}), warnings.catch_warnings():
+        # The browser has the glyphs that the font of matplotlib lacks.
+        warnings.filterwarnings("ignore", message="(?s).*[Gg]lyph.*missing")
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     found = re.search(r"<svg.*</svg>", text.getvalue(), re.DOTALL)
     assert found is not None
-    return found.group()
+    drawn = found.group()
+    for colour, name in _INK.items():
+        drawn = drawn.replace(colour, f"var(--{name})")
+    return drawn
 
 
-def learning_curves(history: Sequence[Evaluation], best_step: int) -> Figure:
-    """Training loss, and the validation score with the best step marked."""
+def narrow(height: float = NARROW[1], width: float = NARROW[0]) -> tuple[Figure, Axes]:
+    """A figure for a phone, without a frame at the top and on the right."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)
+    return figure, axes
+
+
+def learning_curves(
+    history: Sequence[Evaluation], best_step: int, baseline: tuple[str, float] | None = None
+) -> list[Figure]:
+    """Training loss, and the validation score (if there is one) with the best step and the constant prediction marked."""
     steps = [epoch.step for epoch in history]
-    figure = Figure(figsize=(8, 3), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.plot(steps, [epoch.loss for epoch in history], color=BLUE)
-    left.set(xlabel="step", ylabel="training loss")
+    marker = "." if len(steps) < 30 else ""
+    figure, axes = narrow()
+    axes.plot(steps, [epoch.loss for epoch in history], color=BLUE, marker=marker)
+    axes.set(xlabel="step", ylabel="training loss")
     name = next((name for name in ("accuracy", "mse") if history and name in history[-1].scores), None)
-    if name is not None:
-        right.plot(steps, [epoch.scores[name] for epoch in history], color=RED)
-        right.axvline(best_step, color=GREY, linewidth=1, zorder=0)
-        right.annotate(
-            " best", (best_step, 0.02), xycoords=("data", "axes fraction"), color="0.4", fontsize=8,
-            ha="right" if best_step > 0.8 * steps[-1] else "left",
-        )  # fmt: skip
-        right.set(ylabel=f"validation {'mean squared error' if name == 'mse' else name}")
-    right.set(xlabel="step")
-    return _tidy(figure)
+    if name is None:
+        return [figure]
+    second, axes = narrow()
+    axes.plot(steps, [epoch.scores[name] for epoch in history], color=RED, marker=marker, label="validation cases")
+    axes.axvline(best_step, color=GREY, linewidth=1, zorder=0, label="best step")
+    if baseline is not None and baseline[0] == name:
+        axes.axhline(baseline[1], color=GREY, linewidth=1, linestyle=":", zorder=0, label="constant prediction")
+    axes.set(xlabel="step", ylabel="mean squared error" if name == "mse" else name)
+    axes.legend(frameon=False, fontsize=8)
+    return [figure, second]
 
 
 def iterations(history: Sequence[Evaluation]) -> Figure:
-    """The solver's iterations on average, at each look."""
-    figure = Figure(figsize=(8, 2.2), layout="constrained")
-    axes = figure.subplots()
+    """Mean number of iterations of the solver at each evaluation."""
+    figure, axes = narrow(2.2)
     axes.plot([epoch.step for epoch in history], [epoch.iterations for epoch in history], color=BLUE)
     axes.set(xlabel="step", ylabel="iterations", ylim=(0, None))
-    return _tidy(figure)
-
-
-def confusion(targets: np.ndarray, guesses: np.ndarray, classes: Sequence[str]) -> Figure:
-    """Confusion matrix: cases of each true and predicted class."""
-    size = len(classes)
-    counts = np.zeros((size, size), int)
-    np.add.at(counts, (targets, guesses), 1)
-    inches = min(9.0, 2.2 + 0.42 * size)
-    figure = Figure(figsize=(inches, inches), layout="constrained")
-    axes = figure.subplots()
-    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    if size <= 30:
-        for i, j in np.ndindex(size, size):
-            if counts[i, j]:
-                axes.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=8,
-                          color="white" if shares[i, j] > 0.5 else "black")  # fmt: skip
-        names = [name if len(name) <= 14 else name[:13] + "…" for name in classes]
-        axes.set_xticks(range(size), names, rotation=90 if max(map(len, names)) > 3 else 0, fontsize=8)
-        axes.set_yticks(range(size), names, fontsize=8)
-    axes.set(xlabel="predicted", ylabel="true")
     return figure
 
 
-def residuals(targets: np.ndarray, outputs: np.ndarray) -> Figure:
-    """Predicted against true values, and the distribution of their difference."""
-    targets, outputs = targets.reshape(len(targets), -1), outputs.reshape(len(outputs), -1)
-    figure = Figure(figsize=(8, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for k in range(min(targets.shape[1], 8)):
-        left.plot(targets[:, k], outputs[:, k], ".", markersize=4, alpha=0.6)
-    ends = [min(targets.min(), outputs.min()), max(targets.max(), outputs.max())]
-    left.plot(ends, ends, color=GREY, linewidth=1, zorder=0)
-    left.set(xlabel="true", ylabel="predicted")
-    right.hist((outputs - targets).ravel(), bins=40, color=BLUE)
-    right.axvline(0, color=GREY, linewidth=1)
-    right.set(xlabel="predicted − true", ylabel="cases")
-    return _tidy(figure)
+def series(one: np.ndarray) -> Figure:
+    """One series, each channel at unit scale, at most eight of them."""
+    figure, axes = narrow(1.5, 2.6)
+    shown, step = one[:, :8], max(1, len(one) // 1000)
+    thin = shown[::step]
+    spread = np.maximum(thin.std(0), 1e-12)
+    marker = "." if len(thin) < 3 else ""
+    axes.plot(np.arange(0, len(shown), step), (thin - thin.mean(0)) / spread, linewidth=0.8, marker=marker)
+    axes.tick_params(labelsize=7)
+    axes.set_xlabel("step", fontsize=7)
+    return figure
 
 
-def series(cases: Sequence[np.ndarray], titles: Sequence[str]) -> Figure:
-    """A few series side by side, each channel at unit scale."""
-    columns = min(3, len(cases))
-    rows = -(-len(cases) // columns)
-    figure = Figure(figsize=(8, 1.7 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, one, title in zip(grid, cases, titles, strict=False):
-        shown = one[:, :8]
-        thin = shown[:: max(1, len(shown) // 2000)]
-        spread = np.maximum(thin.std(0), 1e-12)
-        axes.plot(np.arange(0, len(shown), max(1, len(shown) // 2000)), (thin - thin.mean(0)) / spread, linewidth=0.8)
-        axes.set_title(title, fontsize=8)
-        axes.tick_params(labelsize=7)
-    for axes in grid[len(cases) :]:
-        axes.set_visible(False)
-    return _tidy(figure)
-
-
-def time_constants(layers: Sequence[np.ndarray], steps: int) -> Figure:
-    """Time constants of the units of each block, sorted."""
-    figure = Figure(figsize=(8, 2.8), layout="constrained")
-    axes = figure.subplots()
+def time_constants(layers: Sequence[np.ndarray], steps: int) -> Figure | None:
+    """Time constants of the units of each block, sorted; nothing if none is finite."""
+    if not any(np.isfinite(found).any() for found in layers):
+        return None
+    figure, axes = narrow(2.9, 5.2)
     for i, found in enumerate(layers):
         kept = np.sort(found[np.isfinite(found)])
         forever = len(found) - len(kept)
         note = f", {forever} for ever" if forever else ""
         axes.plot(np.arange(len(kept)), kept, ".-", markersize=3, linewidth=0.7, label=f"block {i + 1}{note}")
-    axes.axhline(steps, color=GREY, linewidth=1, zorder=0)
-    axes.annotate("the sequence's length", (0.01, steps), xycoords=("axes fraction", "data"), fontsize=8, color="0.4",
-                  ha="left", va="bottom")  # fmt: skip
+    axes.axhline(steps, color=GREY, linewidth=1, linestyle=":", zorder=0, label="length of the sequence")
     axes.set(yscale="log", xlabel="unit, sorted", ylabel="steps remembered")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
-    return _tidy(figure)
-
-
-def _tidy(figure: Figure) -> Figure:
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, loc="best")
     return figure
-
-
-def uncertain(outputs: np.ndarray, targets: np.ndarray, classify: bool, count: int = 6) -> Any:
-    """The cases that the model is least sure of, or (for numbers) furthest off."""
-    if classify:
-        ordered = np.sort(outputs, -1)
-        return np.argsort(ordered[:, -1] - ordered[:, -2], kind="stable")[:count]
-    error = np.abs(outputs - targets.reshape(outputs.shape)).reshape(len(outputs), -1).max(-1)
-    return np.argsort(-error, kind="stable")[:count]

@@ -2,7 +2,6 @@
 
 import html
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,20 +14,12 @@ from ..models import Context, SequenceModel
 from ..models.time import Recurrent
 from ..training import Fitted
 from ..training.folder import Folder
-from ..training.trained import as_probabilities
 from . import plots
-from .page import head, page, section
+from .judged import Judged
+from .page import head, page, row, section
 
 
-def write_report(
-    folder: Folder,
-    facts: dict[str, Any],
-    fitted: Fitted,
-    test: Cases,
-    outputs: np.ndarray,
-    found: dict[str, Any],
-    rows: Sequence[dict[str, Any]],
-) -> None:
+def write_report(folder: Folder, facts: dict[str, Any], fitted: Fitted, judged: Judged) -> None:
     """Write `report.html`.
 
     **Arguments:**
@@ -36,47 +27,52 @@ def write_report(
     - `folder`: of the run.
     - `facts`: content of `run.json`.
     - `fitted`: result of training.
-    - `test`, `outputs`: the test cases (or others, if `found["part"]` says so), and the outputs of the model for them.
-    - `found`: their scores.
-    - `rows`: their predictions, as in `predictions.csv`.
+    - `judged`: the predictions for the test cases, or for another `part`.
     """
-    classes, targets, part = facts["data"]["classes"], np.asarray(test.targets), found["part"]
-    parts = [_head(facts, fitted, found)]
-    if fitted.history:
-        parts.append(section(
-            "Learning curves", "The model with the best validation score was kept.",
-            plots.svg(plots.learning_curves(fitted.history, fitted.step)),
-        ))  # fmt: skip
-    if classes is not None:
-        parts.append(section(
-            "Confusion matrix", f"{part.capitalize()} cases: the true class of each row, the predicted one of each column.",
-            plots.svg(plots.confusion(targets.astype(int), outputs.argmax(-1), classes)) + _by_class(targets, outputs, classes),
-        ))  # fmt: skip
-    else:
-        parts.append(section("Residuals", f"{part.capitalize()} cases.", plots.svg(plots.residuals(targets, outputs))))
-    chosen = plots.uncertain(outputs, targets, classes is not None)
-    what = f"Most uncertain {part} cases" if classes is not None else f"{part.capitalize()} cases that are furthest off"
-    picture = plots.series([test.series[i] for i in chosen], [_title(rows[i], outputs[i], classes) for i in chosen])
-    parts.append(section(what, "Each channel is shown at unit scale, at most eight of them.", plots.svg(picture)))
-    constants = time_constants(fitted.model, test) if isinstance(fitted.model, SequenceModel) else []
+    parts = [_head(facts, fitted, judged), *judged.sections(), *_training(fitted, judged)]
+    parts.append(section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))
+    shown = {key: facts[key] for key in ("model", "training", "data", "versions")}
+    parts.append(f"<details><summary>Everything that was set</summary><pre>{_json(shown)}</pre></details>")
+    folder.write_text("report.html", page(f"{facts['data']['name']} · {_method(facts)}", parts))
+
+
+def evaluation_page(path: Any, title: str, about: str, judged: Judged) -> str:
+    """The page about an evaluation on other data.
+
+    **Arguments:**
+
+    - `path`: of the model, to name it.
+    - `title`, `about`: a heading, and a line of facts.
+    - `judged`: the predictions.
+    """
+    top = head(title, f"{about} Model: {path}.", _cards(judged), judged.headline())
+    return page(title, [top, *judged.sections()])
+
+
+def _training(fitted: Fitted, judged: Judged) -> list[str]:
+    """Sections about training by gradients; empty for ridge regression."""
+    parts = []
+    if len(fitted.history) > 1:
+        curves = plots.learning_curves(fitted.history, fitted.step)
+        kept = "The model with the best validation score was kept." if len(curves) > 1 else ""
+        parts.append(section("Learning curves", kept, row([(plots.svg(one), "") for one in curves])))
+    constants = time_constants(fitted.model, judged.cases) if isinstance(fitted.model, SequenceModel) else []
     if constants:
         config = fitted.model.config
-        steps = dict(config.signature)["windows"] if config.signature else -(-test.longest // config.patch)
-        parts.append(section(
-            "Memory",
-            f"Steps (after patching) that each unit remembers along the first {part} case: −1 over its Lyapunov exponent.",
-            plots.svg(plots.time_constants(constants, steps)),
-        ))  # fmt: skip
-    if any(one.iterations for one in fitted.history):
+        steps = dict(config.signature)["windows"] if config.signature else -(-judged.cases.longest // config.patch)
+        figure = plots.time_constants(constants, steps)
+        if figure is not None:
+            parts.append(section(
+                "Memory",
+                f"Steps (after patching) that each unit remembers along the first {judged.part} case: −1 over its Lyapunov exponent.",
+                plots.svg(figure),
+            ))  # fmt: skip
+    if len(fitted.history) > 1 and any(one.iterations for one in fitted.history):
         parts.append(section(
             "Solver", "Iterations of the solver while training, on average.",
             plots.svg(plots.iterations(fitted.history)),
         ))  # fmt: skip
-    parts.append(section("Command", "", f"<pre>{html.escape(facts['command'])}</pre>"))
-    shown = {key: facts[key] for key in ("model", "training", "data", "versions")}
-    parts.append(f"<details><summary>Everything that was set</summary><pre>{_json(shown)}</pre></details>")
-    title = f"{facts['data']['name']} · {_method(facts)}"
-    folder.write_text("report.html", page(title, parts))
+    return parts
 
 
 def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
@@ -96,56 +92,40 @@ def time_constants(model: SequenceModel, cases: Cases) -> list[np.ndarray]:
     return found
 
 
-def _head(facts, fitted, found) -> str:
+def _cards(judged: Judged) -> list[tuple[str, str]]:
+    found, part = judged.found, judged.part
     low, high = found["interval"]
     accuracy = found["of"] == "accuracy"
-    name = f"{found['part']} accuracy" if accuracy else f"{found['part']} mean squared error"
     text = (lambda value: f"{value:.1%}") if accuracy else (lambda value: f"{value:.4g}")
+    name = f"{part} accuracy" if accuracy else f"{part} mean squared error"
     cards = [(text(found[found["of"]]), name), (f"{text(low)} – {text(high)}", "95 % interval")]
+    for key, label in {"baseline": "constant prediction", "minirocket": "MiniRocket"}.items():
+        if found["of"] in found.get(key, {}):
+            cards.append((text(found[key][found["of"]]), label))
     if not accuracy:
         cards.append((f"{found['r2']:.3f}" if np.isfinite(found["r2"]) else "–", "R²"))
-    cards += [
-        (f"{found['cases']:,}", f"{found['part']} cases"),
-        (f"{facts['parameters']:,}", "parameters"),
-        (f"{fitted.seconds:.0f} s", "training time"),
-    ]
+    return [*cards, (f"{len(judged.cases):,}", f"{part} cases")]
+
+
+def _head(facts: dict[str, Any], fitted: Fitted, judged: Judged) -> str:
+    cards = [
+        *_cards(judged), (f"{facts['parameters']:,}", "parameters"), (f"{fitted.seconds:.0f} s", "training time"),
+    ]  # fmt: skip
     data, sizes = facts["data"], facts["data"]["cases"]
     parts = f"{sizes['train']} cases for training, {sizes['validation']} for validation"
-    if facts["method"] == "ridge":  # which needs none for validation
+    if facts["method"] != "gradient":  # which needs none for validation
         parts = f"{sizes['train'] + sizes['validation']} cases for training"
     about = (
         f"{parts}, {sizes['test']} for test; "
         f"{data['steps']} steps, {data['channels']} channels. {facts['date'].replace('T', ' ')}."
     )
-    return head(f"{data['name']}, {_method(facts)}", about, cards)
+    return head(f"{data['name']}, {_method(facts)}", about, cards, judged.headline())
 
 
 def _method(facts: dict[str, Any]) -> str:
-    return "ridge on liquid features" if facts["method"] == "ridge" else f"{facts['model']['cell']} model"
-
-
-def _by_class(targets, outputs, classes) -> str:
-    """Precision, recall and F1 of each class."""
-    guesses, lines = outputs.argmax(-1), []
-    for k, name in enumerate(classes):
-        hits, true, taken = np.sum((guesses == k) & (targets == k)), np.sum(targets == k), np.sum(guesses == k)
-        shares = [f"{hits / n:.2f}" if n else "–" for n in (taken, true, (true + taken) / 2)]
-        cells = "".join(f'<td class="n">{value}</td>' for value in (*shares, int(true)))
-        lines.append(f"<tr><td>{html.escape(name)}</td>{cells}</tr>")
-    head = "".join(f'<th class="n">{name}</th>' for name in ("precision", "recall", "F1", "cases"))
-    return f"<table><tr><th>class</th>{head}</tr>{''.join(lines)}</table>"
-
-
-def _title(row, output, classes) -> str:
-    if classes is None:
-        values = np.atleast_1d(output)
-        return (
-            f"case {row['case']}: true {row['target']:.4g}, predicted {values[0]:.4g}"
-            if values.size == 1
-            else f"case {row['case']}"
-        )
-    share = as_probabilities(output).max()
-    return f"case {row['case']}: true {row['target']}, predicted {row['prediction']} ({share:.0%})"
+    if facts["method"] == "gradient":
+        return f"{facts['model']['cell']} model"
+    return f"{facts['method']} on liquid features"
 
 
 def _json(value: Any) -> str:

@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 
 from ..data import Dataset
+from .text import plain
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of the braille patterns of Unicode, from 0x2800 on: four rows of two dots."""
@@ -128,14 +129,14 @@ def draw(dataset: Dataset, path: str | pathlib.Path, *, each: int = 3, rows: int
                 axes[i, channel].plot(times, values, color=colour, linewidth=0.8, alpha=0.75, **style)
             axes[i, channel].tick_params(labelsize=8)
             if i == 0:
-                axes[i, channel].set_title(_plain(names[channel]), fontsize=9)
+                axes[i, channel].set_title(plain(names[channel]), fontsize=9)
         if label:
-            axes[i, 0].set_ylabel(_plain(label), fontsize=9)
+            axes[i, 0].set_ylabel(plain(label), fontsize=9)
     for below in axes[-1]:
         below.set_xlabel("step" if dataset.times is None else "time", fontsize=8)
     if scale is not None:
         figure.colorbar(scale, ax=axes.ravel().tolist(), label="target")
-    figure.suptitle(_plain(_title(dataset, len(groups), channels)), fontsize=10)
+    figure.suptitle(plain(_title(dataset, len(groups), channels)), fontsize=10)
     figure.savefig(path)
 
 
@@ -146,8 +147,3 @@ def _title(dataset: Dataset, shown: int, channels: int) -> str:
     if channels < dataset.series[0].shape[1]:
         title += f", {channels} of {dataset.series[0].shape[1]} channels"
     return title
-
-
-def _plain(text: str) -> str:
-    """Dollar signs would be mathematics, and long names would push the picture aside."""
-    return (text if len(text) <= 40 else text[:39] + "…").replace("$", r"\$")

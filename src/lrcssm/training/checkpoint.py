@@ -1,8 +1,7 @@
-"""Checkpoints: everything that a run needs to go on, in one file, and the one before it.
+"""Checkpoints: everything needed to resume a run, in one file, and the previous one.
 
-A checkpoint belongs to one run: its header holds what the run is made of (model, data, training, solver), and another run
-is refused by name. It is written beside its place and then put there, so it is there as a whole or not at all; if it is
-damaged afterwards, the one before it is used.
+A checkpoint belongs to one run: its header describes the run (model, data, training, solver), and other runs are rejected. It is
+written atomically; if it is damaged afterwards, the previous one is used.
 """
 
 import dataclasses
@@ -20,7 +19,7 @@ import numpy as np
 
 from ..data import Cases
 from ..engine import Solver
-from ..errors import LrcssmError
+from ..errors import InvalidValue, LrcssmError
 from ..files import FileError, checksum, named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel
 from .config import TrainingConfig
@@ -90,8 +89,8 @@ class Checkpoint:
             try:
                 header, arrays = read_arrays(path, kind="checkpoint")
                 self._compare(path, header["run"])
-                found = self._filled(path, empty, arrays, header["facts"])
-            except (FileError, KeyError, TypeError, ValueError, AttributeError) as error:
+                found = self._filled(path, empty, arrays, self._reopened(header))
+            except (FileError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
                 if isinstance(error, CheckpointError):
                     raise
                 complaints.append(str(error) if isinstance(error, FileError) else f"{path} is damaged.")
@@ -101,9 +100,7 @@ class Checkpoint:
                 warnings.warn(f"{complaints[0]} The checkpoint before it, {path}, is used instead.", stacklevel=3)
             return found
         if complaints:
-            raise CheckpointError(
-                f"{complaints[0]} There is no other checkpoint to go on from; start again without resuming."
-            )
+            raise CheckpointError(f"{complaints[0]} There is no other checkpoint; start again without resuming.")
         return empty
 
     def _filled(self, path: pathlib.Path, empty: Any, arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> Any:
@@ -116,24 +113,57 @@ class Checkpoint:
         since = tuple((float(loss), tuple(counts)) for loss, counts in facts["since"])
         score = -math.inf if facts["score"] is None else float(facts["score"])
         rest = {name: facts[name] for name in _FACTS}
-        return dataclasses.replace(
+        found = dataclasses.replace(
             empty, state=state, best=best, **rest | {"history": history, "since": since, "score": score}
         )
+        _check(found, TrainingConfig(**self.run["training"]))
+        return found
+
+    def _reopened(self, header: dict[str, Any]) -> dict[str, Any]:
+        """The facts of a checkpoint; a run that ended after all its steps is not over if there are more of them now."""
+        facts, made = header["facts"], header["run"]["training"]["steps"]
+        ended = bool(facts["history"]) and facts["history"][-1]["step"] == made
+        return facts | {"over": facts["over"] and not (ended and made < self.run["training"]["steps"])}
 
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
+        if not isinstance(other, dict):
+            raise FileError(f"{path} is damaged: it does not say what its run is.")
         for name, mine in self.run.items():
             theirs = other.get(name)
             if isinstance(theirs, dict) and name in _KINDS:
                 # A run from before an option did as the option's default does.
                 theirs = {field.name: field.default for field in dataclasses.fields(_KINDS[name])} | theirs
+            if name == "training" and isinstance(theirs, dict):
+                theirs |= {"steps": more_steps(theirs["steps"], mine["steps"])}
             if theirs != mine:
                 raise CheckpointError(
                     f"{path} belongs to another run: its {name} is {_short(theirs, mine)}; give the same again "
-                    "to go on with it, or another folder to start anew."
+                    "to resume it, or another folder for a new run."
                 )
 
 
+def _check(found: Any, config: TrainingConfig) -> None:
+    """Refuse facts that no run has, with `InvalidValue`."""
+    counts, seconds = (found.best_step, found.stale, int(found.state.step)), found.seconds
+    plain = all(type(one) is int and 0 <= one < 2**31 for one in counts) and type(found.over) is bool
+    timed = type(seconds) in (int, float) and 0 <= seconds < math.inf
+    steady = all(
+        isinstance(counts, tuple) and all(type(one) in (int, float) for one in counts) for _, counts in found.since
+    )
+    widths = {len(counts) for _, counts in found.since}
+    if not (plain and timed and steady) or len(widths) > 1 or math.isnan(found.score):
+        raise InvalidValue("its facts are not those of a run")
+    [one.score(config) for one in found.history]  # raises if a score is missing
+    if int(found.state.step) > config.steps or (found.over and not found.history):
+        raise InvalidValue("its steps are not those of the run")
+
+
 _KINDS = {"model": ModelConfig, "training": TrainingConfig}
+
+
+def more_steps(before: Any, now: int) -> Any:
+    """Number of steps of a run that goes on: it may have more than before, and not fewer."""
+    return now if isinstance(before, int) and before < now else before
 
 
 def identity(

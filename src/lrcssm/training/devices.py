@@ -1,8 +1,8 @@
 """Training over many devices: a mesh with the axes `batch` and `sequence`, and how the numbers lie on it.
 
-The model, the optimiser and everything that a step returns is on all devices alike; of a batch, each device has its share of
-the cases and of the steps. Between the recurrences, which `lrcssm.Sharded` solves, the compiler sees to it that each device
-computes what belongs to its share, and sums gradients over all.
+The model, the optimiser and the results of a step are replicated on all devices; each device has its share of the cases and of the
+steps of a batch. Between the recurrences, which `lrcssm.Sharded` solves, the compiler lets each device compute its share, and sums
+gradients over all.
 """
 
 from typing import Any

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InvalidValue
 from .config import TrainingConfig
 
 Past = tuple[float, tuple[float, ...]]
@@ -54,9 +55,17 @@ class Evaluation:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`; `InvalidValue` if a field is not what it should be."""
+        numbers = [fields["loss"], fields["seconds"], fields["iterations"], *fields["iterations_by_layer"]]
+        known = [value for value in fields["scores"].values() if value is not None]
+        if type(fields["step"]) is not int or fields["step"] < 0 or not all(map(_is_number, (*numbers, *known))):
+            raise InvalidValue("an evaluation is not one")
         scores = {name: math.nan if value is None else value for name, value in fields["scores"].items()}
         changed: dict[str, Any] = fields | {
             "scores": scores, "iterations_by_layer": tuple(fields["iterations_by_layer"]),
         }  # fmt: skip
         return cls(**changed)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)

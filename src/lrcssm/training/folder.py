@@ -21,7 +21,7 @@ class Folder:
 
     run.json           the command, versions, data, split, model and training
     history.jsonl      one line for each evaluation
-    checkpoint.lrcssm  everything to go on from
+    checkpoint.lrcssm  everything needed to resume
     model.lrcssm       the best model
     predictions.csv    of the test cases
     scores.json        of the best model on the test cases
@@ -48,7 +48,7 @@ class Folder:
 
         **Arguments:**
 
-        - `resume`, `overwrite`: go on with a run that is there, or replace it; it stays as it is until `begin`.
+        - `resume`, `overwrite`: resume an existing run, or replace it; it is not changed before `begin`.
         """
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file; name a folder for the run.")
@@ -66,8 +66,10 @@ class Folder:
                 self.file(_LOCK).unlink(missing_ok=True)
 
     def begin(self, facts: dict[str, Any], *, resume: bool) -> None:
-        """Put a run in the place of the one that is there, unless it is that one that goes on."""
+        """Replace an existing run by this one, unless it is being resumed, possibly for more steps."""
         if resume and self.file("run.json").exists():
+            if self.read_json("run.json").get("training") != facts["training"]:
+                self.write_json("run.json", facts)
             return
         # The description goes last: as long as it is there, the folder is known to be that of a run.
         for one in self.path.iterdir():
@@ -93,7 +95,7 @@ class Folder:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise RunError(f"{self.path} holds no {name}; is it the folder of a run?") from error
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also a number of thousands of digits
             raise FileError(f"{path} is damaged: it cannot be read as JSON.") from error
 
     def write_text(self, name: str, text: str) -> None:

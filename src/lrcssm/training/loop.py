@@ -1,7 +1,7 @@
 """The training loop: batches, evaluations on the validation cases, the best weights, checkpoints.
 
 Nothing here depends on anything but the state and the configuration: the order of the data of an epoch comes from the
-seed and the epoch, the dropout of a step from the seed and the step. So a run that goes on from a checkpoint ends where
+seed and the epoch, the dropout of a step from the seed and the step. So a run that resumes from a checkpoint ends where
 an uninterrupted one does, bit for bit.
 """
 
@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from ..data import Batch, Cases
+from ..data import Batch, Cases, padded_lengths
 from ..data.batching import arrange, full_size, make_batch
 from ..engine import Auto, Sharded, Solver
 from ..errors import InvalidValue, TrainingError
@@ -92,15 +92,17 @@ def fit(
 
     **Arguments:**
 
-    - `model`: where to start.
+    - `model`: the model to start from.
     - `train`, `validation`: cases with targets. Without validation cases the last weights are the best.
     - `config`: settings.
     - `solver`: of the recurrences.
     - `report`: called after each evaluation; training ends if it returns true.
     - `tick`: called with the number of each step.
-    - `checkpoint`: file for everything that is needed to go on after an interruption, written at each evaluation (but at most
-        once a second) and at the end. The previous one is kept beside it, with `.previous` at its end.
-    - `resume`: go on from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit.
+    - `checkpoint`: file for everything needed to resume after an interruption, written at each evaluation (but at most once a
+        second) and at the end. The previous one is kept next to it, with the suffix `.previous`.
+    - `resume`: continue from the checkpoint if there is one. The result is that of an uninterrupted run, bit for bit. A run can
+        also be resumed with more `config.steps`; from there on its learning rate follows the schedule of the new number of
+        steps, so the result differs from that of a run that was started with them.
     - `mesh`: devices to train on (see `make_mesh`), of one process or of several, each of which then calls `fit` with the
         same arguments; the first of them writes the checkpoint. The result is that of one device to rounding, and a
         checkpoint can be resumed on any other number of devices.
@@ -132,8 +134,10 @@ def fit(
         if store is not None and jax.process_index() == 0:
             store.write(dataclasses.replace(progress, seconds=time.perf_counter() - start), final=final)
 
-    first = int(progress.state.step)
-    batches = itertools.islice(_endless(train, config, solver, first), 0 if progress.over else config.steps - first)
+    first, lengths = int(progress.state.step), padded_lengths(train, patch=model.config.patch)
+    batches = itertools.islice(
+        _endless(train, lengths, config, solver, first), 0 if progress.over else config.steps - first
+    )
     for step in checked_steps(progress.state, batches, config, solver):
         progress = dataclasses.replace(
             progress, state=step.state, since=(*progress.since, (step.loss, step.iterations))
@@ -147,7 +151,9 @@ def fit(
             if store is not None and store.overdue():
                 keep(final=True)
             continue
-        scores = {} if validation is None else evaluate(step.state.chosen(config), validation, solver=solver)
+        scores = {}
+        if validation is not None:
+            scores = evaluate(step.state.chosen(config), validation, solver=solver, known=lengths)
         evaluation = Evaluation.of(step.number, progress.since, scores, time.perf_counter() - start)
         progress = _judged(progress, step, evaluation, config)
         over = bool(report(evaluation)) or progress.over or step.number == config.steps
@@ -179,7 +185,7 @@ def one_pass(
     check_cases(state.model, cases, None)
     start, since = time.perf_counter() - seconds, []
     rng = np.random.default_rng((config.seed, int(state.step)))
-    groups = arrange(cases, config.batch, rng)
+    groups = arrange(cases, config.batch, rng, lengths=padded_lengths(cases, patch=state.model.config.patch))
     for step in checked_steps(state, _batches(cases, groups, config, solver), config, solver):
         state = step.state
         since.append((step.loss, step.iterations))
@@ -225,11 +231,13 @@ def check_cases(model: SequenceModel, train: Cases, validation: Cases | None) ->
             raise InvalidValue(f"fit got {name} targets that are not finite; leave these cases out.")
 
 
-def _endless(train: Cases, config: TrainingConfig, solver: Solver, skip: int) -> Iterator[Batch]:
+def _endless(
+    train: Cases, lengths: tuple[int, ...], config: TrainingConfig, solver: Solver, skip: int
+) -> Iterator[Batch]:
     """Batches for ever, without the first `skip`; an epoch has the same number of them each time."""
-    each = len(arrange(train, config.batch))
+    each = len(arrange(train, config.batch, lengths=lengths))
     for epoch in itertools.count(skip // each):
-        groups = arrange(train, config.batch, np.random.default_rng((config.seed, epoch)))
+        groups = arrange(train, config.batch, np.random.default_rng((config.seed, epoch)), lengths=lengths)
         yield from _batches(train, groups[skip % each if epoch == skip // each else 0 :], config, solver)
 
 

@@ -1,5 +1,7 @@
 """Losses and scores."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,23 +11,30 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ..data import Cases, batches
+from ..data import Cases, batches, padded_lengths
+from ..data.batching import few_patches
 from ..engine import Auto, SolveError, Solver, Status
 from ..errors import InvalidValue, PredictionError
 from ..models import SequenceModel
 from ..models.layers import moments
 from .devices import keep_everywhere, spread
 
+LEAST_BATCH = 16
+"""Size that small batches are filled up to where a case is few patches, so that all of them run one program."""
+
 
 def losses(
     model: SequenceModel, outputs: Float[Array, "*out"], targets: Any, mask: Any, label_smoothing: Any
 ) -> Float[Array, " batch"]:
     """Loss of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
-    where each step has a target, without those whose number is NaN: not every step needs one."""
+    where each step has a target, without those whose number is NaN or whose class is −1: not every step needs one."""
     if model.classifies(targets):
         wanted = jax.nn.one_hot(targets, outputs.shape[-1], dtype=outputs.dtype)
         share = jnp.asarray(label_smoothing, outputs.dtype)
         each = optax.softmax_cross_entropy(outputs, (1 - share) * wanted + share / outputs.shape[-1])
+        if model.config.task == "per-step":
+            known = targets >= 0
+            mask = known if mask is None else known & mask
     else:
         wanted = targets.reshape(outputs.shape).astype(outputs.dtype)
         if model.config.task == "per-step":
@@ -46,7 +55,9 @@ def _outputs(model, batch, solver):
     return keep_everywhere((outputs, worst), solver)
 
 
-def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> Any:
+def predict(
+    model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto(), known: Sequence[int] = ()
+) -> Any:
     """Outputs of a model for all cases, in their order.
 
     ```python
@@ -64,6 +75,7 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
     - `cases`: with or without targets.
     - `batch`: cases that are computed at once.
     - `solver`: of the recurrences.
+    - `known`: lengths for which programs are compiled already, as for `lrcssm.data.padded_lengths`.
 
     **Returns:**
 
@@ -72,7 +84,10 @@ def predict(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver 
     """
     found: list[Any] = [None] * len(cases)
     each = model.config.task == "per-step"
-    for part, positions in batches(cases, batch, multiple=solver.batch_shards):
+    lengths, multiple = padded_lengths(cases, known, patch=model.config.patch), solver.batch_shards
+    if few_patches(lengths[-1], model.config.patch):
+        multiple = math.lcm(multiple, min(batch, LEAST_BATCH))
+    for part, positions in batches(cases, batch, lengths=lengths, multiple=multiple):
         outputs, worst = _outputs(model, spread(part, solver), solver)
         if not (status := Status(int(worst))).ok:
             raise SolveError(f"The cases from {positions[0]} to {positions[-1]} could not be solved. {status.message}")
@@ -93,17 +108,19 @@ def finite_outputs(outputs: Any, cases: Cases) -> Any:
     return outputs
 
 
-def evaluate(model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto()) -> dict[str, float]:
+def evaluate(
+    model: SequenceModel, cases: Cases, batch: int = 64, solver: Solver = Auto(), known: Sequence[int] = ()
+) -> dict[str, float]:
     """Scores of a model on cases with targets. Classification: accuracy, balanced accuracy, macro F1 and log-loss. Regression:
     mean squared and absolute error and R².
 
     **Arguments:**
 
-    - `model`, `cases`, `batch`, `solver`: as for `predict`.
+    - `model`, `cases`, `batch`, `solver`, `known`: as for `predict`.
     """
     if cases.targets is None:
         raise InvalidValue("evaluate got cases without targets; predict gives outputs for them.")
-    outputs, targets = observed(predict(model, cases, batch, solver), cases)
+    outputs, targets = observed(predict(model, cases, batch, solver, known), cases)
     return scores(outputs, targets, classify=model.classifies(targets))
 
 
@@ -114,8 +131,15 @@ def observed(outputs: Any, cases: Cases) -> tuple[np.ndarray, np.ndarray]:
     valid = cases.valid or [slice(None)] * len(cases)
     outputs = np.concatenate([one[which] for one, which in zip(outputs, valid, strict=True)])
     targets = np.concatenate([one[which] for one, which in zip(cases.targets, valid, strict=True)])
-    known = ~np.isnan(targets.reshape(len(targets), -1)).any(-1)
+    known = known_targets(targets)
     return outputs[known], targets[known]
+
+
+def known_targets(targets: np.ndarray) -> np.ndarray:
+    """True for each step that has a target: a class that is not −1, or numbers that are not NaN."""
+    if np.issubdtype(targets.dtype, np.integer):
+        return targets >= 0
+    return np.asarray(~np.isnan(targets.reshape(len(targets), -1)).any(-1))
 
 
 def scores(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[str, float]:

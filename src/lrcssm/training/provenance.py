@@ -3,13 +3,17 @@
 import dataclasses
 import os
 import pathlib
+from types import NoneType
 from typing import Any
 
 from .. import plugins
 from ..data import Dataset, Split, load as load_data
 from ..data.catalogue import from_anywhere
-from ..errors import InvalidValue
+from ..data.readers import TASKS
+from ..data.readers.columns import wrong_columns
+from ..errors import FileError, InvalidValue
 from ..files import checksum
+from .checkpoint import more_steps
 from .folder import Folder, RunError
 
 
@@ -19,15 +23,37 @@ def origin(data: Dataset, source: str, directory: str | None) -> dict[str, Any]:
     return {"fingerprint": fingerprint(data), "source": from_anywhere(source), "directory": where}
 
 
+def run_facts(folder: Folder) -> dict[str, Any]:
+    """The content of `run.json`, as far as it is used; `FileError` if a part of it is missing or of another type."""
+    found, path = folder.read_json("run.json"), folder.file("run.json")
+    text = (str,)
+    for where, kinds in {
+        ("options",): (dict,), ("options", "source"): text, ("options", "columns"): (dict,), ("options", "split"): text,
+        ("options", "split_seed"): (int,), ("data",): (dict,), ("data", "source"): text, ("data", "cases"): (dict,),
+        ("data", "fingerprint"): text, ("data", "directory"): (str, NoneType), ("model",): (dict,), ("training",): (dict,),
+    }.items():  # fmt: skip
+        value = found
+        for name in where:
+            value = value.get(name, ...) if isinstance(value, dict) else ...
+        if type(value) not in kinds:
+            raise FileError(f"{path} does not describe a run: its {'.'.join(where)} is missing or of a wrong type.")
+    columns, cases = found["options"]["columns"], found["data"]["cases"]
+    odd = [] if found["options"].get("task") in (None, *TASKS) else ["task"]
+    odd += wrong_columns(columns) + [name for name, value in cases.items() if type(value) is not int]
+    if odd:
+        raise FileError(f"{path} does not describe a run: {odd[0]!r} is not known or of a wrong type.")
+    return found
+
+
 def original(folder: Folder, directory: str | None) -> Dataset:
     """The data of a run; refused if it has changed, since its test cases would then be others."""
-    facts = folder.read_json("run.json")
+    facts = run_facts(folder)
     options, kept = facts["options"], facts["data"]
     source = kept["source"]
     if os.path.isabs(source) and not os.path.exists(source):  # a run that came here from another machine with its data
         source = options["source"]
     columns = {name: value for name, value in options["columns"].items() if value}
-    data = load_data(source, directory=directory or kept["directory"], **columns)
+    data = load_data(source, directory=directory or kept["directory"], task=options.get("task"), **columns)
     if kept["fingerprint"] != fingerprint(data):
         raise RunError(
             f"{pathlib.Path(source).name} is not what it was when {folder.path} was trained ({sum(kept['cases'].values())} "
@@ -73,8 +99,8 @@ def judged(split: Split) -> tuple[str, Any]:
 
 
 def same_run(folder: Folder, facts: dict[str, Any]) -> None:
-    """Refuse to go on with a run under other options than it was begun with; a checkpoint alone would not tell them all."""
-    theirs = folder.read_json("run.json")
+    """Raise an error if a run is resumed with other options than it was started with; a checkpoint does not hold all of them."""
+    theirs = run_facts(folder)
     options = ("split", "split_seed", "missing", "solver")
     pairs = [(f"command has {name}=", theirs.get("options", {}).get(name), facts["options"][name]) for name in options]
     pairs.append(("method is ", theirs.get("method"), facts["method"]))
@@ -82,11 +108,14 @@ def same_run(folder: Folder, facts: dict[str, Any]) -> None:
         pairs += [
             (f"{part} is {name}=", theirs.get(part, {}).get(name), value)
             for name, value in facts[part].items()
-            if (part != "data" or name == "fingerprint")
+            if (part != "data" or name == "fingerprint") and not (part == "training" and name == "steps")
         ]
+    if "steps" in facts["training"]:
+        old, new = theirs.get("training", {}).get("steps"), facts["training"]["steps"]
+        pairs.append(("training is steps=", more_steps(old, new), new))
     for name, old, new in pairs:
         if old != new:
             raise RunError(
-                f"{folder.path} belongs to another run: its {name}{old!r}, not {new!r}; give the same again to go on with "
-                "it, or another folder to start anew."
+                f"{folder.path} belongs to another run: its {name}{old!r}, not {new!r}; give the same again to resume "
+                "it, or another folder for a new run."
             )

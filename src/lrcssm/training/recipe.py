@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import plugins
-from ..data import Cases, Dataset
+from ..data import Cases, Dataset, padded_lengths
 from ..errors import InvalidValue
 from ..models import ARCHITECTURES, ModelConfig
 from ..models.time import names, options_of
@@ -34,8 +34,10 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, cases: Cases, task: str, outputs: int) -> "Facts":
-        """Facts about some cases."""
-        return cls(cases.channels, cases.longest, cases.dt is not None, task, outputs)
+        """Facts about some cases. Of unequal lengths that to which the longest is padded counts, so that the folds of a
+        cross-validation have the same model."""
+        length = padded_lengths(cases)[-1]
+        return cls(cases.channels, length, cases.dt is not None, task, outputs)
 
     @classmethod
     def of_dataset(cls, data: Dataset, cases: Cases) -> "Facts":
@@ -44,46 +46,66 @@ class Facts(NamedTuple):
             raise InvalidValue(f"{data.name} has no targets to learn; use a trained model to predict them.")
         if data.classes is not None:
             if len(data.classes) < 2:
-                raise InvalidValue(f"{data.name} has {len(data.classes)} class; give at least 2 to tell apart.")
+                raise InvalidValue(f"{data.name} has {len(data.classes)} class; give at least 2.")
             return cls.of(cases, data.task, len(data.classes))
         target = data.targets[0] if isinstance(data.targets, tuple) else data.targets
         return cls.of(cases, data.task, 1 if target.ndim == 1 else target.shape[1])
 
 
-METHODS = ("auto", "ridge", "gradient")
+METHODS = ("auto", "ridge", "logistic", "gradient")
+MANY = 500
+"""Cases above which `"auto"` classifies by logistic regression, which starts from the ridge solution."""
 
 
-def choose_method(method: str, task: str, asked: Sequence[str] = ()) -> tuple[str, str]:
-    """Choose between ridge regression on random liquid features and gradient steps.
+def choose_method(
+    method: str, task: str, cases: int, asked: Sequence[str] = (), liquid: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Choose between regression on random liquid features and a model that is trained by gradient steps.
 
     ```python
     from lrcssm.training.recipe import choose_method
 
-    print(choose_method("auto", "classify", asked=["hidden_dim"]))  # ('gradient', 'because hidden_dim was given')
+    print(choose_method("auto", "classify", 1000))  # ('logistic', 'because there are more than 500 cases')
     ```
 
     **Arguments:**
 
-    - `method`: one of `METHODS`, where `"auto"` takes ridge unless something asks for gradient steps.
+    - `method`: one of `METHODS`, where `"auto"` takes liquid features unless something asks for gradient steps.
     - `task`: as for `ModelConfig`.
+    - `cases`: number of cases to learn from.
     - `asked`: names of what was given that only gradient steps know.
+    - `liquid`: names of what was given that only liquid features know.
 
     **Returns:**
 
-    `"ridge"` or `"gradient"`, and the reason, to follow a comma.
+    `"ridge"`, `"logistic"` or `"gradient"`, and the reason, to follow a comma.
     """
     if method not in METHODS:
         raise InvalidValue(f"method is {method!r}; give {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
     whole = task != "per-step"
-    if method == "ridge" and not whole:
-        raise InvalidValue("The method ridge has no predictions of each step; take the method gradient.")
-    if method == "ridge" and asked:
-        raise InvalidValue(f"The method ridge does not use {asked[0]}; leave it out, or take the method gradient.")
-    if method != "auto":
+    if method in ("ridge", "logistic"):
+        if not whole or (method == "logistic" and task != "classify"):
+            kinds = "no targets of each step" if method == "ridge" else "one class for a series"
+            raise InvalidValue(
+                f"The method {method} predicts {kinds}, and the task is {task}; take the method gradient."
+            )
+        if asked:
+            raise InvalidValue(
+                f"The method {method} does not use {asked[0]}; leave it out, or take the method gradient."
+            )
+        return method, "as given"
+    if liquid and (asked or method == "gradient" or not whole):
+        why = f"which {asked[0]} asks for" if method == "auto" and asked else f"for {task}"
+        raise InvalidValue(f"The method gradient, {why}, does not use {liquid[0]}; leave it out.")
+    if method == "gradient":
         return method, "as given"
     if asked:
         return "gradient", f"because {asked[0]} was given"
-    return ("ridge", "the default") if whole else ("gradient", f"because the task is {task}")
+    if not whole:
+        return "gradient", f"because the task is {task}"
+    if task == "classify" and cases > MANY:
+        return "logistic", f"because there are more than {MANY} cases"
+    return "ridge", f"because there are at most {MANY} cases" if task == "classify" else "the default"
 
 
 class Preset(NamedTuple):
@@ -117,7 +139,7 @@ def recipe(
     - `model`: fields of `ModelConfig` that are given, and `architecture`, a name of `lrcssm.models.ARCHITECTURES`.
         `patch="auto"` counts as not given.
     - `training`: fields of `TrainingConfig` that are given.
-    - `preset`: fields to start from in the place of an architecture.
+    - `preset`: fields to start from instead of an architecture.
     - `old`: configuration of a model that goes on learning; choices that follow from the data stay as they were.
 
     **Returns:**
@@ -138,6 +160,9 @@ def recipe(
     fields: dict[str, Any] = start | given
     if facts.task == "forecast":
         fields |= {"bidirectional": False, "pool": "last"}
+    if facts.task == "per-step":
+        # Without a look at later steps, so that the model can predict while samples arrive.
+        fields |= {"pool": None, "bidirectional": False} | given
     if preset is None:
         fields.setdefault("patch", _patch(facts, fields) if old is None else old.patch)
         automatic = _cell_options(fields, facts, options) if old is None else dict(old.cell_options)

@@ -17,7 +17,7 @@ from ..engine import Auto, Solver
 from ..errors import FileError, InvalidType, InvalidValue
 from ..features import ForecastModel, LiquidModel
 from ..files import named_leaves, read_arrays, write_arrays
-from ..models import ModelConfig, SequenceModel, check_size
+from ..models import ModelConfig, SequenceModel, Stream, check_size
 from .metrics import finite_outputs, log_softmax, predict
 
 _RIDGE = {kind.__name__: kind for kind in (LiquidModel, ForecastModel)}
@@ -25,7 +25,7 @@ _RIDGE = {kind.__name__: kind for kind in (LiquidModel, ForecastModel)}
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained model: what estimators, the command line, streams and exports hold, and a file keeps.
+    """A trained model with everything needed to use it; estimators, the command line, streams, exports and files hold one.
 
     ```python
     import jax, lrcssm, numpy as np
@@ -46,6 +46,8 @@ class Trained:
     - `unit`: time of one step in the unit of the data; `None` if training had no times.
     - `provenance`: further facts as JSON holds them, e.g. the name of the data.
     - `extra`: further arrays by name, e.g. the state of an optimiser.
+    - `lengths`: that the training cases were padded to, as `lrcssm.data.padded_lengths` gives them; new cases are padded to these
+        where they fit, so that few programs are compiled.
     """
 
     model: Any
@@ -55,6 +57,7 @@ class Trained:
     unit: float | None = None
     provenance: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     extra: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
 
     @property
     def task(self) -> str:
@@ -78,7 +81,7 @@ class Trained:
         given = self.cases(cases) if isinstance(cases, Dataset) else cases
         if isinstance(self.model, tuple(_RIDGE.values())):
             return finite_outputs(self.model.outputs(given), given)
-        return predict(self.model, given, batch, solver)
+        return predict(self.model, given, batch, solver, self.lengths)
 
     def probabilities(self, cases: Cases | Dataset, **how: Any) -> Any:
         """Probability of each class, `(cases, classes)`; for outputs of each step a list of `(time, classes)`. Arguments as for
@@ -98,6 +101,15 @@ class Trained:
         if isinstance(found, list):
             return [self.classes[one.argmax(-1)] for one in found]
         return self.classes[found.argmax(-1)]
+
+    def stream(self, count: int | None = None) -> Stream:
+        """Make a stream, which predicts after each sample: see `lrcssm.models.Stream`.
+
+        **Arguments:**
+
+        - `count`: number of streams at once, each at its own position; one if not given.
+        """
+        return Stream(self.model.stepper() if isinstance(self.model, LiquidModel) else self.model, count)
 
     def cases(self, data: Dataset, missing: str | None = None) -> Cases:
         """Cases of a data set as the model takes them: channels and classes in the order of training, time in its unit.
@@ -176,7 +188,7 @@ class Trained:
 
         **Arguments:**
 
-        - `path`: a file that is there is replaced, at once or not at all.
+        - `path`: an existing file is replaced atomically.
         """
         labels = self.classes
         if isinstance(self.model, tuple(_RIDGE.values())):
@@ -191,6 +203,7 @@ class Trained:
             "channels": self.channels,
             "missing": self.missing,
             "unit": self.unit,
+            "lengths": list(self.lengths),
             "provenance": dict(self.provenance),
         }
         arrays = {f"model{name}": np.asarray(leaf) for name, leaf in own.items()}
@@ -237,7 +250,7 @@ def save(path: str | os.PathLike[str], trained: Any) -> None:
 
     **Arguments:**
 
-    - `path`: a file that is there is replaced, at once or not at all.
+    - `path`: an existing file is replaced atomically.
     - `trained`: a `Trained`, or a model alone.
     """
     if not isinstance(trained, Trained | SequenceModel):
@@ -274,6 +287,9 @@ def _described(header: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("its missing-value policy or its provenance is not known")
     if unit is not None and not (isinstance(unit, int | float) and 0 < unit < float("inf")):
         raise ValueError(f"its unit of time is {unit!r}")
+    lengths = header.get("lengths", [])  # older files have none
+    if len(lengths) > 64 or not all(type(one) is int and 0 < one < 2**31 for one in lengths):
+        raise ValueError("its lengths are not numbers of steps")
     if channels is not None and (
         len(channels) != header["config"]["input_dim"] or not all(isinstance(c, str) for c in channels)
     ):
@@ -286,7 +302,7 @@ def _described(header: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("its classes are not those of its configuration")
     return {
         "classes": classes, "channels": None if channels is None else tuple(channels), "missing": header["missing"],
-        "unit": unit, "provenance": header["provenance"],
+        "unit": unit, "provenance": header["provenance"], "lengths": tuple(lengths),
     }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ..data import Cases, Dataset, load
+from ..data.readers.columns import wrong_columns
 from ..errors import InvalidValue
 from ..files import checksum
 from ..models import ModelConfig
@@ -79,7 +80,20 @@ class Plan:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Plan":
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; `InvalidValue`, `KeyError` or `TypeError` if it is not what that gives."""
+        kinds = {
+            "source": str, "directory": str | None, "columns": dict, "settings": dict, "model": dict, "training": dict,
+            "seeds": list, "space": dict, "pruner": str, "data": str,
+        }  # fmt: skip
+        known = {"model": [*options_of(ModelConfig), "architecture"], "training": [*options_of(TrainingConfig)]}
+        wrong = [name for name, kind in kinds.items() if not isinstance(found[name], kind)]
+        wrong += [name for name, fields in known.items() if not set(found[name]) <= set(fields)]
+        wrong += [
+            name for name in ("preset", "split", "missing", "solver") if type(found["settings"].get(name)) is not str
+        ]
+        wrong += wrong_columns(found["columns"])
+        if wrong or not found["seeds"] or not all(type(seed) is int and seed >= 0 for seed in found["seeds"]):
+            raise InvalidValue(f"its {[*wrong, 'seeds'][0]} is not that of a plan")
         changed = {"seeds": tuple(found["seeds"]), "space": Space.from_json(found["space"])}
         return cls(**(found | changed))
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 from ..errors import InvalidValue
@@ -16,6 +18,8 @@ OPTIONS = {"architecture": Option("architecture", str, None, "")} | {
     if option.name not in ("input_dim", "output_dim", "task", "cell_options", "signature", "seed")
 }
 """Options that a study can vary."""
+MOST_POINTS = 10**6
+"""Most points of a grid."""
 COMPILED_FOR = {name for name in OPTIONS if name not in options_of(TrainingConfig)} | {"batch"}
 """Options that need another compiled program for another value; all others are arguments of one program."""
 
@@ -97,12 +101,22 @@ class Space:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Space":
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; `InvalidValue` if it is not what that gives."""
         axes = []
         for name, values in found["axes"].items():
-            axes.append(
-                Axis(name, range=tuple(values["range"])) if isinstance(values, dict) else Axis(name, tuple(values))
-            )
+            ranged = isinstance(values, dict)
+            axis = Axis(name, range=tuple(values["range"])) if ranged else Axis(name, tuple(values))
+            low, high = (axis.range or (1, 2)) if ranged else (1, 2)
+            plain = all(type(one) in (str, int, float, bool, NoneType) for one in axis.values)
+            if name not in OPTIONS or not axis.ends or not plain or not 0 < low < high:
+                raise InvalidValue(f"the axis {name!r} is not one of a study")
+            axes.append(axis)
+        if (
+            type(found["grid"]) is not bool
+            or not axes
+            or math.prod(len(axis.values) or 1 for axis in axes) > MOST_POINTS
+        ):
+            raise InvalidValue("its space is not that of a study")
         return cls(found["grid"], tuple(axes))
 
 

@@ -11,6 +11,7 @@ from optuna.storages import BaseStorage, GrpcStorageProxy, JournalStorage, RDBSt
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ..errors import InvalidValue
+from ..files import writing
 
 try:
     import fcntl
@@ -65,10 +66,20 @@ def open_place(study: str, where: str | None, *, make: bool) -> Place:
                 raise _sqlite(str(where))
     lock = JournalFileOpenLock(str(path)) if fcntl is None else FileLock(path)
     try:
-        storage = JournalStorage(JournalFileBackend(str(path), lock))
-    except (ValueError, KeyError, TypeError) as error:
+        storage = JournalStorage(Journal(str(path), lock))
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # replaying a damaged journal fails in as many ways as there are entries
         raise InvalidValue(f"{path} is not a journal of Optuna, or it is damaged; give another file.") from error
     return Place(storage, path.parent, local=fcntl is not None)
+
+
+class Journal(JournalFileBackend):
+    """The file of a journal, which is named in the error of a full disk."""
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        with writing(self._file_path):
+            super().append_logs(logs)
 
 
 class FileLock(JournalFileOpenLock):
@@ -123,7 +134,7 @@ def _connected(url: str) -> BaseStorage:
     if url.startswith("grpc://"):
         host, _, port = url.removeprefix("grpc://").rstrip("/").rpartition(":")
         if not host or not port.isdecimal():
-            raise InvalidValue(f"The storage {shown!r} is no address; give grpc://host:port.")
+            raise InvalidValue(f"The storage {shown!r} is not an address; give grpc://host:port.")
         make = lambda: _proxy(host, int(port))
     else:
         make = lambda: RDBStorage(url, engine_kwargs={"pool_pre_ping": True})

@@ -4,12 +4,15 @@ All trials are queued when the study is made: the points of a grid, or as many e
 copies one, so a trial keeps its number and is finished once, however often it is interrupted.
 """
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from ..data.dataset import printable
 from ..errors import InvalidValue
 from ..locks import alone
 from ..training.folder import Folder
@@ -17,8 +20,10 @@ from .plan import Plan
 from .space import Space
 from .storage import Place
 
-PLAN, TRIALS, POINT, ERROR = "plan", "trials", "point", "error"
-"""Names of attributes: plan and number of trials of a study; position in the plan and reason of failure of a trial."""
+PLAN, TRIALS, POINT, ERROR, DEATHS = "plan", "trials", "point", "error", "deaths"
+"""Names of attributes: plan and number of trials of a study; position in the plan, reason of failure and lost workers of a
+trial."""
+MOST_TRIALS = 10**6
 STARTUP = 10
 """Number of trials of a search that are random."""
 
@@ -47,15 +52,34 @@ class Study:
         try:
             found = optuna.load_study(study_name=name, storage=place.storage)
         except KeyError:
-            there = [one.study_name for one in place.storage.get_all_studies()]
+            there = [printable(str(one.study_name)) for one in place.storage.get_all_studies()]
             known = f"it has {', '.join(there)}" if there else "it has none"
             raise InvalidValue(f"There is no study {name!r} in this storage; {known}.") from None
-        plan = found.user_attrs.get(PLAN)
+        with _undamaged(name):
+            plan = found.user_attrs.get(PLAN)
         if plan is None:
             raise InvalidValue(
                 f"The study {name!r} has no plan: its start was interrupted, or it was not made by lrcssm; start it again."
             )
-        return cls(name, place, Plan.from_json(plan), found)
+        with _undamaged(name):
+            study = cls(name, place, Plan.from_json(plan), found)
+            study.check()
+            return study
+
+    def check(self) -> None:
+        """Refuse trials that no study of lrcssm has, with `InvalidValue`."""
+        planned = self.optuna.user_attrs.get(TRIALS, 0)
+        if type(planned) is not int or not 0 <= planned <= MOST_TRIALS:
+            raise InvalidValue("its number of trials is not a number")
+        names = {axis.name for axis in self.plan.space.axes}
+        for trial in self.optuna.get_trials(deepcopy=False):
+            point, deaths = trial.user_attrs.get(POINT, 0), trial.user_attrs.get(DEATHS, [])
+            fixed = trial.system_attrs.get("fixed_params", {})
+            known = set(trial.params) | set(fixed) <= names and type(fixed) is dict
+            if type(point) is not int or type(deaths) is not list or not known:
+                raise InvalidValue("a trial is not one of the plan")
+            if trial.state == TrialState.COMPLETE and trial.value is None:
+                raise InvalidValue("a trial has no value")
 
     @classmethod
     def make(cls, name: str, place: Place, plan: Plan, trials: int | None) -> "Study":
@@ -136,6 +160,17 @@ class Study:
         self.optuna.pruner = _pruner(self.plan.pruner, steps)
         running = optuna.Trial(self.optuna, self.id_of(trial))
         return running, self.plan.space.suggested(running)
+
+
+@contextlib.contextmanager
+def _undamaged(name: str) -> Iterator[None]:
+    """Refuse a study whose attributes are not what they should be, in one sentence."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InvalidValue(
+            f"The study {name!r} is damaged: its plan or its trials are not those of a study; start another one."
+        ) from error
 
 
 def unfinished(trials: dict[int, FrozenTrial]) -> list[FrozenTrial]:

@@ -26,14 +26,13 @@ from .claims import Claim, Leases, Lost, claim
 from .plan import Material
 from .run import Run
 from .space import program
-from .study import ERROR, Study, unfinished
+from .study import DEATHS, ERROR, Study, unfinished
 from .summary import duration, summary, words
 
 PAUSE = 1.0
 """Seconds to wait before asking again whether the trials of other workers are finished or abandoned."""
 LIVES = 3
 """Number of workers in a row that may die at a trial without progress before it is given up; it may be the cause."""
-DEATHS = "deaths"
 QUIET = 5.0
 """Seconds between two reports of a trial when no pruner needs them."""
 

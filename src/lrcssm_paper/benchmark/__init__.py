@@ -36,7 +36,7 @@ class Benchmark:
                     raise InvalidValue(f"--{field.name.replace('_', '-')} got {size}; give numbers of at least 1.")
 
     def run(self) -> None:
-        """Measure, print a table, and write the record and the picture that are asked for."""
+        """Measure, print a table, and write the record and the picture if their options are given."""
         from .record import run_benchmark
 
         run_benchmark(self, importlib.import_module(f".{self.module}", __name__))
@@ -225,7 +225,7 @@ class ArchiveBenchmark(Drawn):
     threads: Annotated[int | None, Arg("INT")] = None
     """Threads of each classifier; by default all cores."""
     results: Annotated[str, Arg("FILE.jsonl")] = "runs/archive.jsonl"
-    """Results, one line for each classifier and data set, written as they come; what is there is not run again."""
+    """Results, one line for each classifier and data set, written as they come; finished ones are not run again."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ def too_large(planned: float | None) -> str | None:
 
 @contextlib.contextmanager
 def fresh_compilations() -> Iterator[None]:
-    """Compile anew, without the files of earlier processes."""
+    """Compile without the files of earlier processes."""
     keep = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
     jax.config.update("jax_enable_compilation_cache", False)
     try:

@@ -94,11 +94,11 @@ def _by_extension(folder: pathlib.Path) -> Dataset | None:
 def read_parts(
     paths: Mapping[str, str | os.PathLike[str]], name: str, task: str | None = None, columns: Columns = Columns()
 ) -> Dataset:
-    """Read a data set whose parts are files of their own.
+    """Read a data set whose parts are separate files.
 
     **Arguments:**
 
-    - `paths`: of `"train"`, `"test"` and perhaps `"validation"`. Whether whole numbers are classes is decided for all parts
+    - `paths`: of `"train"`, `"test"` and optionally `"validation"`. Whether whole numbers are classes is decided for all parts
         together.
     - `name`: of the data set, where the files themselves do not agree on one.
     - `task`: as for `read`.
@@ -110,7 +110,7 @@ def read_parts(
     """
     files = {part: pathlib.Path(path) for part, path in paths.items()}
     if not {"train", "test"} <= set(files) <= {"train", "validation", "test"}:
-        raise InvalidValue(f"read_parts got {sorted(files)}; give train, test and perhaps validation.")
+        raise InvalidValue(f"read_parts got {sorted(files)}; give train, test and optionally validation.")
     readers = _readers(columns, task)
     parts = lambda: {part: (path, _read_file(path, readers)) for part, path in files.items()}
     return _guarded(files["train"], lambda: together(parts(), name, task), task)

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import FileError
 from ..dataset import Dataset, printable
 from ..splits import Split
-from .source import Problem, listed, shown
+from .source import NoTargetColumn, Problem, Source, listed, shown
 from .values import is_float, targets
 
 MOST_CLASSES = 20
@@ -67,7 +67,7 @@ def build(
     )  # fmt: skip
 
 
-def settle(dataset: Dataset, path: pathlib.Path, task: str | None = None) -> Dataset:
+def settle(dataset: Dataset, path: Source, task: str | None = None) -> Dataset:
     """Decide whether open labels are classes or numbers, and compare the task with the targets.
 
     **Arguments:**
@@ -78,7 +78,7 @@ def settle(dataset: Dataset, path: pathlib.Path, task: str | None = None) -> Dat
     """
     found, classes = dataset.targets, dataset.classes
     if task == "per-step" and not isinstance(found, tuple):
-        raise FileError(
+        raise NoTargetColumn(
             f'{path} has no target for each step, which task="per-step" needs; pass target= with the name of its column.'
         )
     if dataset.labels == "open" and classes is not None and not _are_classes(dataset, task):
@@ -94,8 +94,12 @@ def settle(dataset: Dataset, path: pathlib.Path, task: str | None = None) -> Dat
             else values[found]
         )
         classes = None
-    if isinstance(found, tuple) and classes is not None and any((one < 0).any() for one in found):
-        raise FileError(f"{path}: a step has no class; give one in every row, or leave these rows out.")
+    if (
+        isinstance(found, tuple)
+        and classes is not None
+        and (empty := [i for i, one in enumerate(found) if (one < 0).all()])
+    ):
+        raise FileError(f"{path}: no step of case {empty[0]} has a class; leave the case out.")
     about = " ".join([f"Read from {printable(path.name)}.", dataset.about]).strip()
     return dataclasses.replace(dataset, targets=found, classes=classes, about=about, labels="listed")
 
@@ -152,7 +156,7 @@ def join(parts: Sequence[tuple[pathlib.Path, Dataset]], name: str) -> Dataset:
 
 
 def together(parts: dict[str, tuple[pathlib.Path, Dataset]], name: str, task: str | None = None) -> Dataset:
-    """Join training, validation and test cases, in this order, with a split that tells them apart.
+    """Join training, validation and test cases, in this order, with the split.
 
     **Arguments:**
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,14 +28,14 @@ MORE_NAMES = {
     "target": ("activity", "outcome", "category", "labels", "diagnosis"),
 }  # fmt: skip
 """Names that count if none of `NAMES` is there."""
-AMBIGUOUS = "y"  # a target, or the channel after x
+AMBIGUOUS = "y"  # a target, or the channel between x and z
 _INDEX = ("", "unnamed: 0", "index")
 _UNIT = re.compile(r"\s*[\[(][^\[\]()]*[\])]$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Columns of a table by name, as far as the user says so.
+    """Columns of a table that the user names.
 
     **Attributes:**
 
@@ -56,6 +57,18 @@ class Columns:
         """Arguments that were given, each as a list of names."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: [one] if isinstance(one, str) else list(one) for name, one in fields.items() if one}
+
+
+def wrong_columns(found: Mapping[str, Any]) -> list[str]:
+    """Return the names of arguments, as a file keeps them, that are not those of `Columns` or of another type."""
+    several = ("case", "ignore", "channels")
+    known = [field.name for field in dataclasses.fields(Columns)]
+
+    def fits(name: str, value: Any) -> bool:
+        texts = type(value) is list and all(type(one) is str for one in value)
+        return name in known and (value is None or type(value) is str or (name in several and texts))
+
+    return [name for name, value in found.items() if not fits(name, value)]
 
 
 def plain(name: str) -> str:
@@ -102,7 +115,8 @@ def named_roles(header: Sequence[str], columns: Columns, without: Sequence[str] 
             continue
         for own in (NAMES[role], MORE_NAMES[role]):
             found = [i for i, name in enumerate(names) if name in own and i not in taken]
-            found = [i for i in found if names[i] != AMBIGUOUS] or found
+            named = [i for i in found if names[i] != AMBIGUOUS]
+            found = named or ([] if {"x", "z"} <= set(names) else found)
             if len(found) > 1:
                 raise Problem(several(role, [header[i].strip() for i in found]))
             if found:

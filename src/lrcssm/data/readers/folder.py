@@ -99,7 +99,7 @@ def _parts(path: pathlib.Path, files: Sequence[pathlib.Path], suffix: str) -> di
 
 
 def _folders(path: pathlib.Path, folders: Sequence[pathlib.Path], suffixes: Sequence[str], columns: Columns) -> Dataset:
-    """Read one sub-folder for each class, perhaps within one for each part."""
+    """Read one sub-folder for each class, optionally within one for each part."""
     parts = {_PARTS[folder.name.lower()]: folder for folder in folders if folder.name.lower() in _PARTS}
     if parts and len(parts) == len(folders):
         if not {"train", "test"} <= set(parts):

@@ -32,7 +32,7 @@ _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([\d,\s]{0,200})\)""")
 
 
 def read_npz(path: pathlib.Path, task: str | None = None) -> Dataset:
-    """Read one file; its keys are described in the documentation, "What data may look like"."""
+    """Read one file; the page "Data formats" describes its keys."""
     arrays = _arrays(path)
     series = _values(path, _take(path, arrays))
     cases, longest, channels = series.shape

@@ -12,7 +12,7 @@ from .source import Problem, limit, lines, listed, shown, too_large
 from .values import DECIMAL_COMMA, is_number
 
 Rows = Callable[[], Iterator[tuple[int, list[str]]]]
-"""Gives the rows from the first, each with its line; never none."""
+"""Function that returns the rows from the first one, each with its line; there is at least one."""
 _INDEX = "__index_level_"
 _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 _DECIMAL_POINT = re.compile(r"\s*[-+]?[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?\s*")
@@ -36,7 +36,7 @@ def rows_of(path: pathlib.Path) -> Rows:
                     yield reader.line_num, [_pointed(cell) for cell in row] if commas else row
         except csv.Error as error:
             raise FileError(
-                f"{path}, line {reader.line_num}: its quotes or columns cannot be told apart ({error})."
+                f"{path}, line {reader.line_num}: its quotes or columns cannot be parsed ({error})."
             ) from None
         if not found:
             raise FileError(f"{path} is empty: all its cells are.")

@@ -1,8 +1,8 @@
 """Bytes and lines of a file, up to a limit for its size, and sentences about them."""
 
 import contextlib
+import dataclasses
 import gzip
-import os
 import pathlib
 import zlib
 from collections.abc import Iterable, Iterator
@@ -32,13 +32,34 @@ class NoTargetColumn(FileError):
     """A target was given by the name of a column that does not exist."""
 
 
+@dataclasses.dataclass(frozen=True)
+class InMemory:
+    """A table in memory, instead of a path: `name` is the name of the data set, `text` describes it in messages."""
+
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Source = pathlib.Path | InMemory
+
+
+def located(source: Source, row: int | None) -> str:
+    """Name a row in a sentence: a line of a file, or a position in a table in memory, whose header has none."""
+    if isinstance(source, InMemory):
+        return str(source) if row is None else f"{source}, row {row}"
+    return f"{source}, line {row}"
+
+
 @contextlib.contextmanager
-def at(path: os.PathLike[str], line: int) -> Iterator[None]:
+def at(source: Source, row: int | None) -> Iterator[None]:
     """Add the file and the line to a `Problem`."""
     try:
         yield
     except Problem as problem:
-        raise problem.kind(f"{path}, line {line}: {problem}") from None
+        raise problem.kind(f"{located(source, row)}: {problem}") from None
 
 
 def shown(text: str, longest: int = 30) -> str:

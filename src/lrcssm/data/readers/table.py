@@ -24,8 +24,9 @@ from .columns import (
     plain,
     several,
 )  # fmt: skip
+from .frame_rows import FrameRows
 from .rows import Rows, is_header, rows_of
-from .source import NoTargetColumn, Problem, at, listed, shown
+from .source import NoTargetColumn, Problem, Source, at, listed, located, shown
 from .values import DECIMAL_COMMA, date_order, increasing, is_date, is_number, moments, numbers
 
 _AT_ONCE = 4096
@@ -54,10 +55,10 @@ def read_table(
             kind = NoTargetColumn if columns.target else FileError
             raise Problem(f"it has no header, so no column is called {shown(wanted[0])}; name the columns.", kind=kind)
         if header:
-            return _headed(path, rows, columns, task, single)
+            return read_headed(path, rows, columns, task, single)
     if len(first) < 2 and not single:
         raise FileError(
-            f"{path}, line {number}: there is only one column; expected one row for each case with its values, or columns "
+            f"{located(path, number)}: there is only one column; expected one row for each case with its values, or columns "
             f"for the case, the time and the channels ({_looked_for()})."
         )
     if not single:
@@ -70,7 +71,7 @@ def _given(columns: Columns) -> list[str]:
     return [one.strip().casefold() for own in columns.given.values() for one in own]
 
 
-def _stem(path: pathlib.Path) -> str:
+def _stem(path: Source) -> str:
     return path.name.split(".")[0]
 
 
@@ -78,11 +79,19 @@ def _looked_for() -> str:
     return "; ".join(f"{role}: {', '.join(names)}" for role, names in NAMES.items())
 
 
-def _headed(
-    path: pathlib.Path, rows: Rows, columns: Columns, task: str | None, single: bool, notes: Sequence[str] = (),
+def read_headed(
+    path: Source, rows: Rows, columns: Columns, task: str | None, single: bool, notes: Sequence[str] = (),
     without: Sequence[str] = (),
 ) -> Dataset:  # fmt: skip
-    """Read a table with a header; `without` are roles that no column has, `notes` the reasons."""
+    """Read a table with a header.
+
+    **Arguments:**
+
+    - `path`: the file, or the name of a table in memory.
+    - `rows`: all rows, of which the first is the header.
+    - `columns`, `task`, `single`: as for `read_table`.
+    - `without`: roles that no column has; `notes` has the reasons.
+    """
     number, header = next(rows())
     peek = [row for _, row in itertools.islice(rows(), 1, 1 + _PEEK)]
     if not peek:
@@ -96,11 +105,13 @@ def _headed(
     times, repeats = _by_content(path, header, roles, {i: cells[i] for i in texts}, cells, where, single)
     names = [header[i].strip() for i in numeric]
     if not names:
-        raise FileError(f"{path}, line {number}: no column is left for values; expected more than {listed(header)}.")
+        raise FileError(f"{located(path, number)}: no column is left for values; expected more than {listed(header)}.")
     if "case" not in roles and not single and (repeats or (times is None and not is_counted(names))):
         found = counting_column(values, times) if len(names) > 1 else None
         if found is not None and names.count(names[found]) == 1:
-            return _headed(path, rows, dataclasses.replace(columns, case=names[found]), task, single, notes, without)
+            return read_headed(
+                path, rows, dataclasses.replace(columns, case=names[found]), task, single, notes, without
+            )
     given = (
         ["/".join(one) for one in zip(*(cells[i] for i in roles["case"]), strict=True)] if roles.get("case") else None
     )
@@ -110,10 +121,12 @@ def _headed(
     unsure = long and columns.target is None and plain(name) == AMBIGUOUS and task != "per-step"
     if unsure and label and all(map(is_number, label)) and (single or _changes(label, given or [""] * len(where))):
         note = f"{shown(name)} is a channel because it changes within cases"
-        return _headed(path, rows, columns, task, single, (*notes, note), (*without, "target"))
+        return read_headed(path, rows, columns, task, single, (*notes, note), (*without, "target"))
     for role, i in ((role, i) for role, own in roles.items() for i in own):
         if "" in cells[i] and not (role == "target" and task == "per-step"):
-            raise FileError(f"{path}, line {where[cells[i].index('')]}: its {role} is missing; give one in every row.")
+            raise FileError(
+                f"{located(path, where[cells[i].index('')])}: its {role} is missing; give one in every row."
+            )
     with at(path, number):
         long = _check_layout(header, roles, names, long, single, task, guessed=columns.target is None)
     guess = _sentence(header, roles, dropped, names, long, times, cells, notes)
@@ -143,7 +156,7 @@ def _by_name(
 
 
 def _by_content(
-    path: pathlib.Path, header: list[str], roles: dict[str, list[int]], texts: dict[int, list[str]],
+    path: Source, header: list[str], roles: dict[str, list[int]], texts: dict[int, list[str]],
     cells: dict[int, list[str]], where: list[int], single: bool,
 ) -> tuple[np.ndarray | None, bool]:  # fmt: skip
     """Add roles of columns of text; returns the times, and true if they repeat without a case column."""
@@ -158,7 +171,7 @@ def _by_content(
                 raise Problem("its time is missing; give one in every row.", own.index(""))
             times = moments(own)
         except Problem as problem:
-            raise FileError(f"{path}, line {where[problem.where]}: {problem}") from None
+            raise FileError(f"{located(path, where[problem.where])}: {problem}") from None
     repeats = times is not None and "case" not in roles and not single and len(np.unique(times)) < len(times)
     once = lambda own: times is not None and len(set(zip(own, times.tolist(), strict=True))) == len(own)
     left = {i: own for i, own in texts.items() if roles.get("time") != [i]}
@@ -167,7 +180,7 @@ def _by_content(
     if (odd := next((i for i in left if [i] not in (roles.get("case"), roles.get("target"))), None)) is not None:
         cell = shown(left[odd][0])
         raise FileError(
-            f"{path}, line {where[0]}: the column {shown(header[odd])} holds text, such as {cell}; {_HINT}."
+            f"{located(path, where[0])}: the column {shown(header[odd])} holds text, such as {cell}; {_HINT}."
         )
     return times, repeats
 
@@ -184,7 +197,7 @@ def _check_layout(
     """Refuse roles that do not fit the layout; returns true if the table is long."""
     if single and (odd := roles.get("case") or (task != "per-step" and roles.get("target"))):
         raise Problem(
-            f"there is a column {shown(header[odd[0]])}, but a file among others in a folder is a single case, of the class its "
+            f"there is a column {shown(header[odd[0]])}, but a table among others is a single case, of the class its "
             "folder names if that is one; leave it out with ignore=."
         )
     second = next((name for name in names if plain(name) == AMBIGUOUS), None)
@@ -207,9 +220,11 @@ def _holds_text(peek: Sequence[Sequence[str]], i: int) -> bool:
 
 
 def _parse(
-    path: pathlib.Path, names: Sequence[str], rows: Rows, numeric: list[int], texts: Sequence[int], header: bool = True
+    path: Source, names: Sequence[str], rows: Rows, numeric: list[int], texts: Sequence[int], header: bool = True
 ) -> tuple[np.ndarray, dict[int, list[str]], list[int]]:
     """Read all rows: numbers `(rows, columns)` of the columns `numeric`, text of the columns `texts`, and their lines."""
+    if isinstance(rows, FrameRows):
+        return rows.parsed(path, numeric, texts)
     parts, cells, where = [], {i: [] for i in texts}, []
     waiting: list[list[str]] = []
 
@@ -225,14 +240,14 @@ def _parse(
                 f"; or {_HINT}" if "not a number" in str(problem) else "",
             )
             raise FileError(
-                f"{path}, line {line}: in column {shown(names[numeric[column]])} {str(problem)[:-1]}{hint}."
+                f"{located(path, line)}: in column {shown(names[numeric[column]])} {str(problem)[:-1]}{hint}."
             ) from None
         waiting.clear()
 
     for line, row in itertools.islice(rows(), 1 if header else 0, None):
         if len(row) != len(names):
             raise FileError(
-                f"{path}, line {line}: it has {len(row)} cells where the first row has {len(names)}; leave cells empty "
+                f"{located(path, line)}: it has {len(row)} cells where the first row has {len(names)}; leave cells empty "
                 "where values are missing."
             )
         for i, own in cells.items():
@@ -245,7 +260,7 @@ def _parse(
     return np.concatenate(parts), cells, where
 
 
-def _bare(path: pathlib.Path, rows: Rows, guess: bool) -> Dataset:
+def _bare(path: Source, rows: Rows, guess: bool) -> Dataset:
     """Read a wide table without a header: the target is the column of text at an end, or the column of whole numbers at an end
     if no other is written so."""
     first = next(rows())[1]
@@ -294,7 +309,7 @@ def _changes(cells: Sequence[str], cases: Sequence[str]) -> bool:
 
 
 def _long(
-    path: pathlib.Path, values: np.ndarray, given: list[str] | None, times: np.ndarray | None, label: list[str] | None,
+    path: Source, values: np.ndarray, given: list[str] | None, times: np.ndarray | None, label: list[str] | None,
     where: list[int], task: str | None, names: tuple[str, ...], guess: str,
 ) -> Dataset:  # fmt: skip
     """Sort rows by case, and those of a case by time."""
@@ -308,8 +323,8 @@ def _long(
         if not increasing(stamp):
             i = group[np.flatnonzero(np.diff(stamp) <= 0)[0] + 1]
             raise FileError(
-                f"{path}, line {where[i]}: this time occurs twice in its case; give each step once, and if there are several "
-                "cases pass case= with the name of the column that tells them apart."
+                f"{located(path, where[i])}: this time occurs twice in its case; give each step once, and if there are several "
+                "cases pass case= with the name of the column that identifies them."
             )
     labels = None if label is None else [[label[i] for i in group] for group in groups]
     if labels is not None and task != "per-step":
@@ -317,7 +332,7 @@ def _long(
             if len(set(own)) > 1:
                 i = next(k for k, one in enumerate(own) if one != own[0])
                 raise FileError(
-                    f"{path}, line {where[group[i]]}: the target is {shown(own[i])} here and {shown(own[0])} in another row of the "
+                    f"{located(path, where[group[i]])}: the target is {shown(own[i])} here and {shown(own[0])} in another row of the "
                     'same case; a case has one target; pass task="per-step" if each step has its own.'
                 )
         labels = [own[0] for own in labels]

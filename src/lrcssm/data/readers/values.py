@@ -3,6 +3,7 @@
 import datetime
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +16,14 @@ _CLOCK = re.compile(r"(\d{1,2})((?::\d{2}){0,2}(?:[.,]\d+)?)\s*([AaPp]\.?[Mm]\.?
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def numbers(cells: Sequence[str], *, blank: bool = False) -> np.ndarray:
-    """Convert text to single precision, NaN where a value is missing.
+def numbers(cells: Sequence[str], *, blank: bool = False, dtype: Any = np.float32) -> np.ndarray:
+    """Convert text to numbers, NaN where a value is missing.
 
     **Arguments:**
 
     - `cells`: one number each; `?` and the usual words stand for a missing one.
     - `blank`: an empty cell is a missing value too.
+    - `dtype`: of the result; all values must be finite in single precision.
     """
     try:
         found = np.fromiter(map(float, cells), np.float64, len(cells))
@@ -32,7 +34,7 @@ def numbers(cells: Sequence[str], *, blank: bool = False) -> np.ndarray:
     if np.isinf(values).any():
         where = int(np.flatnonzero(np.isinf(values))[0])
         raise Problem(f"{shown(cells[where])} is beyond single precision; give finite numbers below 3e38.", where)
-    return values
+    return found.astype(dtype)
 
 
 def dimensions(parts: Sequence[str]) -> np.ndarray:

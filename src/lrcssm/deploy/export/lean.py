@@ -231,8 +231,10 @@ class Graph:
         return self._reduce("ReduceMin", inputs, options)
 
     def _dot_general(self, inputs, shape, dtype, options):
-        (left, right), (batch_left, _) = options["dimension_numbers"]
+        (left, right), (batch_left, batch_right) = options["dimension_numbers"]
         a, b = inputs
+        if batch_left and isinstance(a, Value) and not isinstance(b, Value):
+            return self._product_of_each(a, b, shape, (left, right, batch_left, batch_right))
         if not isinstance(b, Value) and b.dtype == _HALF:
             b = b.astype(np.float32)
         if isinstance(b, Value) or not isinstance(a, Value) or np.ndim(b) != 2 or batch_left or len(left) != 1:
@@ -243,6 +245,36 @@ class Graph:
         name = self.shaped(a, (1, *rows, a.shape[-1]))
         made = self.emit("Gemm" if not rows else "MatMul", (name, b if right[0] == 0 else b.T))
         return self._settled(made, (1, *rows, b.shape[1 - right[0]]), shape)
+
+    def _product_of_each(self, a, b, shape, axes):
+        """Products of values with constant matrices, one for each place of leading axes."""
+        count = len(axes[2])
+        first = tuple(range(count))
+        if axes != ((len(a.shape) - 1,), (count,), first, first) or np.ndim(b) != count + 2:
+            raise Unknown(f"a product of {a.shape} and {np.shape(b)} along {axes}")
+        batch, rows = a.shape[:count], int(np.prod(a.shape[count:-1]))
+        name = self.shaped(a, (1, *batch, rows, a.shape[-1]))
+        return self._settled(self.emit("MatMul", (name, b)), (1, *batch, rows, b.shape[-1]), shape)
+
+    def _gather(self, inputs, shape, dtype, options):
+        """Rows of a value at constant places."""
+        value, places = inputs
+        if not isinstance(value, Value) or isinstance(places, Value) or value.shape[0] == 1:
+            raise Unknown("a gather at computed places")
+        how, rest = options["dimension_numbers"], value.shape[1:]
+        rows = how.collapsed_slice_dims == how.start_index_map == (0,) and how.operand_batching_dims == ()
+        last = how.offset_dims == tuple(range(len(shape) - len(rest), len(shape)))
+        if not (rows and last and tuple(options["slice_sizes"]) == (1, *rest)):
+            raise Unknown("a gather of other than rows")
+        places = np.asarray(places, np.int64)[..., 0]
+        made = self.emit("Gather", (value.name, places), axis=1)
+        return self._settled(made, (1, *places.shape, *(n for n in rest if n != 1)), shape)
+
+    def _transpose(self, inputs, shape, dtype, options):
+        value, order = inputs[0], [axis for axis in options["permutation"] if inputs[0].shape[axis] != 1]
+        if order == sorted(order):
+            return value.name
+        return self.emit("Transpose", (value.name,), perm=[0, *(1 + sorted(order).index(axis) for axis in order)])
 
     def _settled(self, name, found, shape):
         """Reshape a result to its shape without axes of size 1, if necessary."""
@@ -259,6 +291,15 @@ class Graph:
             parts.append(self.shaped(value, wanted))
         place = 1 + sum(n != 1 for n in shape[:axis])
         return self.emit("Concat", tuple(parts), axis=place) if len(parts) > 1 else parts[0]
+
+    def _stack(self, inputs, shape, dtype, options):
+        axis = options["axis"]
+        longer = lambda own: (*own[:axis], 1, *own[axis:])
+        parts = [
+            Value(value.name, longer(value.shape)) if isinstance(value, Value) else np.expand_dims(value, axis)
+            for value in inputs
+        ]
+        return self._concatenate(parts, shape, dtype, {"dimension": axis})
 
     def _dynamic_update_slice(self, inputs, shape, dtype, options):
         """Concatenate the values before the updated part, the part, and the values after it."""

@@ -20,6 +20,7 @@ try:
 except ImportError as error:
     raise MissingExtra('An export as ONNX needs onnx and onnxruntime; pip install "lrcssm[export]".') from error
 
+from ...features import LiquidModel
 from ...models import SequenceModel
 from .lean import Unknown, lean_model
 from .programs import ExportError, Program, What, largest_difference, program, write_checked
@@ -29,7 +30,7 @@ from .stablehlo import arguments
 
 def to_onnx(
     path: str | os.PathLike[str],
-    model: SequenceModel,
+    model: SequenceModel | LiquidModel,
     *,
     what: What = "sequence",
     timed: bool = False,
@@ -48,7 +49,7 @@ def to_onnx(
     **Arguments:**
 
     - `path`: file to write; an existing one is replaced atomically.
-    - `model`: a `SequenceModel` in single precision.
+    - `model`: a `SequenceModel` in single precision; or the `LiquidModel` of a ridge model, of which there is a step only.
     - `what`: `"sequence"`, for inputs `(time, batch, channels)` of any length and batch; or `"step"`, for one sample `(1,
         channels)`, a state `(1, n)` and `begin` `(1,)`.
     - `timed`: add `dt` as the last input of the program.
@@ -58,10 +59,10 @@ def to_onnx(
     **Returns:**
 
     The largest difference between its outputs and the model's, relative to the largest output. Raises `ExportError` above
-    1e-5.
+    1e-5 (1e-3 for a ridge model).
     """
-    if model.target_mean.dtype != np.float32:
-        raise ExportError(f"The model has {model.target_mean.dtype} parameters; ONNX needs float32.")
+    if model.dtype != np.float32:
+        raise ExportError(f"The model has {model.dtype} parameters; ONNX needs float32.")
     made = _in_real_numbers(program(model, what, timed=timed))
     written = _step(made) if what == "step" else _converted(made, what, arguments(made))
     onnx.helper.set_model_props(written, {**(metadata or {}), "lrcssm": model.config.to_json()})
@@ -72,7 +73,7 @@ def to_onnx(
         reason = str(error).strip().partition("\n")[0]
         raise ExportError(f"onnxruntime cannot run the {what} of this model: {reason}") from error
     run = lambda *given: _run(session, made, given)
-    return write_checked(path, raw, what, largest_difference(model, made, run, count=checks))
+    return write_checked(path, raw, what, made, largest_difference(model, made, run, count=checks))
 
 
 def open_session(raw: bytes) -> onnxruntime.InferenceSession:

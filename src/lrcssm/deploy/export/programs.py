@@ -17,16 +17,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ...data import Cases
 from ...engine import Sequential
 from ...errors import InvalidValue, LrcssmError
+from ...features import LiquidModel
 from ...files import atomic
 from ...models import SequenceModel
 from ...models.plain import plain
-from ...models.step import start
 
 What = Literal["sequence", "step"]
 TOLERANCE = 1e-5
 """Largest accepted difference between the outputs of an exported program and the model, relative to the largest output."""
+RIDGE_TOLERANCE = 1e-3
+"""The same for a ridge model, whose features count how often a state is above a threshold: rounding may move it across."""
 
 
 class ExportError(LrcssmError, ValueError):
@@ -45,24 +48,28 @@ class Program:
     """Divisor of every valid length."""
     row: Callable[..., tuple[Array, ...]] | None = None
     """The step of one row, without the axis of the batch."""
+    tolerance: float = TOLERANCE
+    """Largest accepted difference."""
 
 
-def program(model: SequenceModel, what: What, *, timed: bool = False) -> Program:
+def program(model: SequenceModel | LiquidModel, what: What, *, timed: bool = False) -> Program:
     """Make a program from a model.
 
     **Arguments:**
 
-    - `model`: a `SequenceModel`.
+    - `model`: a `SequenceModel`; or a `LiquidModel`, of which there is a step only.
     - `what`: `"sequence"` or `"step"`.
     - `timed`: add the input `dt`.
     """
     if what not in ("sequence", "step"):
         raise InvalidValue(f'There is no export of {what!r}; give "sequence" or "step".')
-    dtype = np.dtype(model.target_mean.dtype)
+    if isinstance(model, LiquidModel) and what == "sequence":
+        raise ExportError('A ridge model is exported as a step, for one sample and a state; give what="step".')
     made = _sequence(model, timed) if what == "sequence" else _step(model, timed)
     function, inputs, outputs, multiple, row = made
-    dtypes = {name: np.dtype(bool) if name == "begin" else dtype for name in inputs}
-    return Program(function, inputs, outputs, dtypes, multiple, row)
+    dtypes = {name: np.dtype(bool) if name == "begin" else model.dtype for name in inputs}
+    tolerance = RIDGE_TOLERANCE if isinstance(model, LiquidModel) else TOLERANCE
+    return Program(function, inputs, outputs, dtypes, multiple, row, tolerance)
 
 
 def _sequence(model, timed):
@@ -78,11 +85,15 @@ def _sequence(model, timed):
 
 
 def _step(model, timed):
-    model.check_steps()
-    bare, packing = plain(model), OneArray(start(model))
+    if isinstance(model, LiquidModel):
+        bare = model.stepper()
+    else:
+        model.check_steps()
+        bare = plain(model)
+    packing = OneArray(bare.first_state())
 
     def one(sample, state, begin, dt=None):
-        fresh = packing.pack(start(bare))
+        fresh = packing.pack(bare.first_state())
         output, state = bare.step(sample, packing.unpack(jnp.where(begin, fresh, state)), dt=dt)
         return output, packing.pack(state)
 
@@ -125,10 +136,12 @@ class OneArray:
         return jax.tree.unflatten(self.tree, leaves)
 
 
-def examples(model: SequenceModel, made: Program, count: int, seed: int = 0) -> Iterator[dict[str, np.ndarray]]:
+def examples(
+    model: SequenceModel | LiquidModel, made: Program, count: int, seed: int = 0
+) -> Iterator[dict[str, np.ndarray]]:
     """Random inputs of different sizes, at the scale of the model's data."""
     rng = np.random.default_rng(seed)
-    mean, scale = np.asarray(model.features.mean), np.asarray(model.features.scale)
+    mean, scale = _data_scale(model)
     for _ in range(count):
         sizes = {"b": int(rng.integers(1, 5)), "t": int(rng.integers(1, 40))}
         given = {}
@@ -146,7 +159,7 @@ def examples(model: SequenceModel, made: Program, count: int, seed: int = 0) -> 
 
 
 def largest_difference(
-    model: SequenceModel, made: Program, run: Callable[..., Any], *, count: int, steps: int = 12
+    model: SequenceModel | LiquidModel, made: Program, run: Callable[..., Any], *, count: int, steps: int = 12
 ) -> float:
     """The largest difference between the outputs of a program and a model, relative to the largest output.
 
@@ -158,7 +171,7 @@ def largest_difference(
     - `steps`: samples of a stream, for a step; its last output is compared with that of the model for all samples.
     """
     worst = 0.0
-    call = jax.jit(lambda inputs, dt: model(inputs, dt=dt, solver=Sequential(), throw=False)[0])
+    call = _whole(model)
     for i, given in enumerate(examples(model, made, count)):
         if "state" not in made.inputs:
             got, want = np.asarray(run(*given.values())[0]), call(given["inputs"], given.get("dt"))
@@ -166,7 +179,7 @@ def largest_difference(
             continue
         steps += -steps % model.config.patch
         rng = np.random.default_rng(i)
-        shift = rng.normal(size=(steps, *given["sample"].shape)) * np.asarray(model.features.scale)
+        shift = rng.normal(size=(steps, *given["sample"].shape)) * _data_scale(model)[1]
         samples = (given["sample"] + shift).astype(given["sample"].dtype)
         state, outputs = given["state"], []
         for t, sample in enumerate(samples):
@@ -179,9 +192,24 @@ def largest_difference(
     return worst
 
 
-def write_checked(path: str | os.PathLike[str], raw: bytes, what: What, error: float) -> float:
+def _data_scale(model: SequenceModel | LiquidModel) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and scale of the channels in training."""
+    if isinstance(model, LiquidModel):
+        return model.map.views.mean, model.map.views.scale
+    return np.asarray(model.features.mean), np.asarray(model.features.scale)
+
+
+def _whole(model: SequenceModel | LiquidModel) -> Callable[..., Any]:
+    """The outputs of a model as a function of inputs `(time, batch, channels)` and `dt` `(time, batch)` or `None`."""
+    if not isinstance(model, LiquidModel):
+        return jax.jit(lambda inputs, dt: model(inputs, dt=dt, solver=Sequential(), throw=False)[0])
+    rows = lambda array: tuple(np.moveaxis(np.asarray(array), 1, 0))
+    return lambda inputs, dt: model.outputs(Cases(rows(inputs), dt=None if dt is None else rows(dt)))
+
+
+def write_checked(path: str | os.PathLike[str], raw: bytes, what: What, made: Program, error: float) -> float:
     """Write an exported program, unless its outputs differ from the model's; returns the difference."""
-    if not error <= TOLERANCE:
+    if not error <= made.tolerance:
         raise ExportError(f"The exported {what} differs from the model by {error:.2g}; nothing was written.")
     with atomic(path) as file:
         file.write(raw)

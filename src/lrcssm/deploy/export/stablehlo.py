@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax import export
 
+from ...features import LiquidModel
 from ...models import SequenceModel
 from .programs import ExportError, Program, What, largest_difference, program, write_checked
 
@@ -15,7 +16,12 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def to_stablehlo(
-    path: str | os.PathLike[str], model: SequenceModel, *, what: What = "sequence", timed: bool = False, checks: int = 3
+    path: str | os.PathLike[str],
+    model: SequenceModel | LiquidModel,
+    *,
+    what: What = "sequence",
+    timed: bool = False,
+    checks: int = 3,
 ) -> float:
     """Write a model as StableHLO, after a check of its outputs against the model's.
 
@@ -33,7 +39,7 @@ def to_stablehlo(
     **Arguments:**
 
     - `path`: file to write; an existing one is replaced atomically.
-    - `model`: a `SequenceModel`.
+    - `model`: a `SequenceModel`; or the `LiquidModel` of a ridge model, of which there is a step only.
     - `what`: `"sequence"`, for inputs `(time, batch, channels)`, or `"step"`, for one sample, a state and `begin`.
     - `timed`: add `dt` as the last input of the program.
     - `checks`: number of random inputs of different sizes for the check.
@@ -41,7 +47,7 @@ def to_stablehlo(
     **Returns:**
 
     The largest difference between its outputs and the model's, relative to the largest output. Raises `ExportError` above
-    1e-5.
+    1e-5 (1e-3 for a ridge model).
     """
     importlib.import_module("flatbuffers")  # jax.export writes with it; the error names it where it is missing
 
@@ -54,7 +60,7 @@ def to_stablehlo(
             f"The {what} of this model cannot be exported with a free length and batch: {_first_line(error)}"
         ) from error
     loaded = export.deserialize(bytearray(raw))
-    return write_checked(path, raw, what, largest_difference(model, made, jax.jit(loaded.call), count=checks))
+    return write_checked(path, raw, what, made, largest_difference(model, made, jax.jit(loaded.call), count=checks))
 
 
 def arguments(made: Program) -> list[Any]:

@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 class TimeLayer(eqx.Module):
-    """A map from `(time, ..., width)` to `(time, ..., size)` in which the steps see each other.
+    """A map from `(time, ..., width)` to `(time, ..., size)` in which steps depend on each other.
 
     A subclass is made from `(input_dim, state_dim, *, key, **options)`, has `size` and is called as below. Padding must
     change neither the outputs of observed steps nor gradients.
