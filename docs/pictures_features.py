@@ -57,6 +57,7 @@ def features_method():
     statistics = drawn(cases).reshape(len(cases), len(STATISTICS), *units.cell.v.shape)
     case = 3
     column, scales = list(which).index(case), time_scales(units)
+    level = lambda steps: np.convolve(cases.series[case][:, 0], np.ones(steps) / steps)[:LENGTH]
     figure = plt.figure(figsize=(9, 6.2), layout="constrained")
     grid = figure.add_gridspec(4, 2, width_ratios=(2.2, 1))
     axes = figure.add_subplot(grid[0, 0])
@@ -67,14 +68,14 @@ def features_method():
     words = figure.add_subplot(grid[0, 1])
     words.axis("off")
     words.text(0, 0.5, "of each state:\nits statistics, in units of\nthe training states", va="center", fontsize=10)
-    for row, (wanted, name) in enumerate(((9, "fast"), (45, "slower"), (150, "slow"))):
-        # Of the units of this time scale, the one that follows the series best, smoothed as it smooths.
+    for row, (wanted, name) in enumerate(((9, "fast"), (30, "slower"), (150, "slow"))):
+        # Of the units of this time scale, the one that follows the series best: its shapes, or its level.
         near = np.abs(np.log(scales / wanted)) < 0.35
-        window = np.ones(max(1, wanted // 3)) / max(1, wanted // 3)
-        smooth = np.convolve(cases.series[case][:, 0], window)[:LENGTH][100:]
+        followed = level(wanted // 3) if row else cases.series[case][:, 0] - level(30)
         late = states[100:, :, column]
-        swing = np.einsum("t,tgu->gu", smooth - smooth.mean(), late - late.mean(0)) / np.maximum(late.std(0), 1e-3)
-        g, u = np.unravel_index(np.where(near, swing, -np.inf).argmax(), swing.shape)
+        match = np.einsum("t,tgu->gu", followed[100:] - followed[100:].mean(), late - late.mean(0))
+        match = np.where(near, np.abs(match) / np.maximum(late.std(0), 1e-3), 0)
+        g, u = np.unravel_index(match.argmax(), match.shape)
         axes = figure.add_subplot(grid[row + 1, 0])
         axes.plot(states[:, g, column, u], color=COLOURS[row], linewidth=1)
         for threshold in np.asarray(reference.thresholds)[:, g, 0, u]:

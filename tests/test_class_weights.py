@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_runs import TINY, no_cache_of_the_user, wave_file  # noqa: F401, the second is a fixture
+from test_runs import TINY, wave_file
 from test_training import as_a_user_has_it  # noqa: F401, a fixture
 
 import lrcssm

@@ -1,6 +1,7 @@
 """What the documentation shows is run: README, pages and the examples in docstrings, each page and docstring as one program."""
 
 import ast
+import dataclasses
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import pytest
 
 import lrcssm
 from lrcssm.features import FeatureMap
+from lrcssm.training import fit
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -49,19 +51,25 @@ def as_a_user_has_it(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def few_features(monkeypatch):
-    """As many features as the default are for optimised programs, as users have them."""
+def small(monkeypatch):
+    """Few features and steps: the default ones are for optimised programs, as users and `make test-full` have them."""
     if os.environ.get("LRCSSM_TEST_OPTIMISED", "0") == "0":
         of = FeatureMap.of
         fewer = lambda cases, *, n_features, **more: of(cases, n_features=min(n_features, 1400), **more)
         monkeypatch.setattr(FeatureMap, "of", fewer)
+
+        def shorter(model, train, validation, config, **more):
+            steps = {name: min(getattr(config, name), 6) for name in ("steps", "check_every")}
+            return fit(model, train, validation, dataclasses.replace(config, **steps), **more)
+
+        monkeypatch.setattr("lrcssm.estimators.base.fit", shorter)
 
 
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=[pytest.mark.slow] * (page.name in SLOW), id=page.name) for page in PAGES],
 )
-def test_pages_run(page, as_a_user_has_it, few_features):
+def test_pages_run(page, as_a_user_has_it, small):
     blocks = snippets(page.read_text())
     if page.name in ("README.md", "index.md", "own-cell.md", "cells.md", "stability.md"):
         assert blocks
@@ -71,7 +79,7 @@ def test_pages_run(page, as_a_user_has_it, few_features):
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in DOCSTRINGS])
-def test_docstrings_run(name, as_a_user_has_it, few_features):
+def test_docstrings_run(name, as_a_user_has_it, small):
     for block in snippets(DOCSTRINGS[name]):
         exec(compile(block, name, "exec"), {"__name__": "docstring"})
 

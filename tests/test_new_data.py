@@ -7,7 +7,7 @@ import json
 import jax
 import numpy as np
 import pytest
-from test_runs import TINY, no_cache_of_the_user, refused, wave_file  # noqa: F401, one is a fixture
+from test_runs import TINY, refused, wave_file
 from test_training import as_a_user_has_it  # noqa: F401, a fixture
 
 from lrcssm import LrcSSMClassifier, cli

@@ -46,7 +46,8 @@ def minirocket(train: Cases, test: Cases, *, classify: bool, seed: int) -> dict[
     given = np.asarray(train.targets)
     if not classify and given.ndim > 1 and given.shape[1] > 1:
         return "MiniRocket is left out: it predicts one number."
-    predicted = np.asarray(Model(random_state=seed).fit(shaped(train), given.ravel()).predict(shaped(test)))
+    rival: Any = Model(random_state=seed)
+    predicted = np.asarray(rival.fit(shaped(train), given.ravel()).predict(shaped(test)))
     if classify:
         return {"accuracy": float(np.mean(predicted == wanted))}
     return scores(predicted.reshape(-1, 1), wanted, classify=False)

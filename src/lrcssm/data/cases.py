@@ -121,7 +121,7 @@ class Cases:
             ):
                 raise InvalidValue(
                     f"weights have shape {weights.shape} for {len(found)} series; give one finite number of at least 0 for "
-                    "each, not all 0."
+                    "each, not all of them zero."
                 )
         return cls(found, targets, valid, dt, unit, weights)
 

@@ -141,7 +141,8 @@ def backtest(
     - `refit`: fit again at each origin; otherwise at the first one only.
     - `tell`: is told about progress.
     """
-    start, found, ends, model = time.perf_counter(), [], [], None
+    start, found, ends = time.perf_counter(), [], []
+    model: Any = None
     for number, origin in enumerate(origins, 1):
         tell(f"origin {number} of {len(origins)}")
         before = None if past is None else past[:origin]

@@ -122,7 +122,7 @@ def _listed(y: Any, name: str) -> list[Any]:
         raise InvalidValue(f"{name} requires y to be passed, but the target y is None.")
     if hasattr(y, "to_numpy") and not isinstance(y, list | tuple):
         y = y.to_numpy()
-    if np.ndim(y) < 2 and not all(np.ndim(one) > 0 for one in y):
+    if not all(np.ndim(one) > 0 for one in y):
         raise InvalidValue(
             f'{name}(task="per-step") got y with one target for each case; give (n_cases, n_timepoints) or a list of (T_i,).'
         )

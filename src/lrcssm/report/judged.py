@@ -220,7 +220,7 @@ def explanation_section(found: Explanation, total: int, part: str) -> str:
         else "blue adds to the predictions, red takes"
     )
     about = (
-        f"Ridge weights times features, summed over groups of features and averaged over {cases} {part} cases: {subject}, and each "
+        f"Weights of the read-out times features, summed over groups of features and averaged over {cases} {part} cases: {subject}, and each "
         "column adds up to 100 %. The time scale is the number of steps that a unit looks back; units that mix channels count for "
         "each by its share of the mix."
     )

@@ -99,16 +99,8 @@ def residuals(targets: np.ndarray, outputs: np.ndarray) -> list[Figure]:
     count = min(targets.shape[1], 8)
     first, axes = narrow(3.2)
     for k in range(count):
-        label = f"output {k}" if count > 1 else "cases"
-        axes.plot(
-            targets[:, k],
-            outputs[:, k],
-            ".",
-            markersize=4,
-            alpha=0.6,
-            label=label,
-            **({"color": BLUE} if count == 1 else {}),
-        )
+        label, colour = (f"output {k}", f"C{k}") if count > 1 else ("cases", BLUE)
+        axes.plot(targets[:, k], outputs[:, k], ".", color=colour, markersize=4, alpha=0.6, label=label)
     ends = [min(targets.min(), outputs.min()), max(targets.max(), outputs.max())]
     axes.plot(ends, ends, color=GREY, linewidth=1, zorder=0, label="predicted = true")
     axes.set(xlabel="true", ylabel="predicted")

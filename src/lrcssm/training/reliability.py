@@ -1,11 +1,12 @@
 """Calibration of probabilities: a reliability diagram as numbers, and the expected calibration error."""
 
-from typing import NamedTuple
+import dataclasses
 
 import numpy as np
 
 
-class Reliability(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Reliability:
     """Cases grouped by the probability of their predicted class; groups without a case are left out.
 
     **Attributes:**
