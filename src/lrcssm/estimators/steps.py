@@ -111,7 +111,7 @@ def shaped(found: Sequence[np.ndarray], X: Any) -> Any:
     return np.stack(found) if array and equal else list(found)
 
 
-def check_steps(targets: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> None:
+def check_steps(targets: Steps, found: Any) -> None:
     """Refuse targets that have another number of cases or steps than their series."""
     if [len(one) for one in targets] != [len(one) for one in found]:
         raise InvalidValue("y has other numbers of cases or steps than X; give a target for each step of each case.")
