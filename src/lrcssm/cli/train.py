@@ -50,7 +50,7 @@ from .progress import finite, shown
 from .supervise import supervised
 
 _NAMES = {
-    "ridge": "ridge on random liquid features", "logistic": "logistic regression on random liquid features",
+    "ridge": "ridge on random liquid features", "logistic": "ridge on random liquid features, then logistic regression if held-out cases prefer it",
     "gradient": "gradient steps",
 }  # fmt: skip
 
