@@ -137,7 +137,7 @@ def test_a_table_is_never_cut(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("nonsense", "'nonsense'; give one of train, evaluate, predict, tune, export, data, info"),
+        ("nonsense", "'nonsense'; give one of train, evaluate, predict, forecast, tune, export, data, info"),
         ("benchmark", "lrcssm benchmark needs a command: engine, cells"),
         ("benchmark nonsense", "nonsense"),
         ("info --jsn", "perhaps you meant --json"),

@@ -18,7 +18,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 NAMES = {name: getattr(lrcssm, name) for name in dir(lrcssm) if not name.startswith("_")}
 PUBLIC = {name: value for name, value in NAMES.items() if getattr(value, "__module__", "").startswith("lrcssm.")}
 # Pages and docstrings that take more than some seconds each.
-SLOW = ("index.md",)  # its code is that of the README
+SLOW = ()
 
 
 def snippets(text):

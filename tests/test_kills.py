@@ -9,23 +9,24 @@ import pytest
 
 COMMAND = [
     sys.executable, "-m", "lrcssm", "train", "digits", "--method", "gradient", "--steps", "300", "--hidden-dim", "8", "--state-dim", "8",
-    "--num-blocks", "1", "--patch", "8", "--check-every", "10", "--quiet",
+    "--num-blocks", "1", "--patch", "8", "--check-every", "10", "--quiet", "--out", "run",
 ]  # fmt: skip
 SAME = ("model.lrcssm", "predictions.csv", "scores.json")
 
 
-def train(out, *more):
-    subprocess.run([*COMMAND, "--out", out, *more], check=True, stdout=subprocess.DEVNULL)
+def train(folder, *more):
+    """A run in the folder `run` of some folder: a model file holds the command, and thereby the name."""
+    subprocess.run([*COMMAND, *more], check=True, stdout=subprocess.DEVNULL, cwd=folder)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The folder of a run that nothing happened to, and the seconds that it took with all programs compiled."""
-    folder = tmp_path_factory.mktemp("kills")
-    train(folder / "first")
+    first, folder = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("whole")
+    train(first)
     began = time.perf_counter()
-    train(folder / "whole")
-    return folder / "whole", time.perf_counter() - began
+    train(folder)
+    return folder / "run", time.perf_counter() - began
 
 
 @pytest.mark.slow
@@ -34,7 +35,7 @@ def test_a_killed_run_ends_the_same(seed, whole, tmp_path):
     good, seconds = whole
     rng, out, kills = random.Random(seed), tmp_path / "run", 0
     while kills < 1 + seed % 3:  # one to three kills of the same run
-        process = subprocess.Popen([*COMMAND, "--out", out, "--resume"], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([*COMMAND, "--resume"], stdout=subprocess.DEVNULL, cwd=tmp_path)
         try:
             assert process.wait(rng.uniform(0.02, 0.95) * seconds) == 0
             break  # resumed runs are shorter
@@ -42,7 +43,7 @@ def test_a_killed_run_ends_the_same(seed, whole, tmp_path):
             process.kill()
             process.wait()
             kills += 1
-    train(out, "--resume")
+    train(tmp_path, "--resume")
     assert kills
     for name in SAME:
         assert (out / name).read_bytes() == (good / name).read_bytes(), name

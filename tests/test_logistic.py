@@ -21,7 +21,7 @@ def problem(count, seed=0):
 
 def ridge_of(features, classes):
     targets = np.where(classes[:, None] == np.arange(3), 1.0, -1.0)
-    return fit_readout(features, targets, rng=np.random.default_rng(0))[0]
+    return fit_readout(features, targets, rng=np.random.default_rng(0))
 
 
 def log_loss(logits, classes):
@@ -31,8 +31,8 @@ def log_loss(logits, classes):
 def test_minimum_is_that_of_scikit_learn():
     """Rotations change neither the loss nor the penalty, so the projection is no part of the reference."""
     features, classes = problem(800)
-    ridge = ridge_of(features, classes)
-    found, factor = fit_logistic(features, classes, ridge, 1.0, rng=np.random.default_rng(1))
+    ridge, left_out = ridge_of(features, classes)
+    found, factor = fit_logistic(features, classes, ridge, 1.0, left_out, rng=np.random.default_rng(1))
     assert factor == 1.0 and found.penalty in PENALTIES
     z = (features.astype(np.float64) - ridge.mean) / ridge.scale
     z = np.sign(z) * np.sqrt(np.abs(z))
@@ -46,8 +46,8 @@ def test_minimum_is_that_of_scikit_learn():
 def test_better_than_ridge_on_new_cases():
     features, classes = problem(3000)
     new, truth = problem(3000)[0][1500:], classes[1500:]
-    ridge = ridge_of(features[:1500], classes[:1500])
-    found, factor = fit_logistic(features[:1500], classes[:1500], ridge, 2.0, rng=np.random.default_rng(1))
+    ridge, left_out = ridge_of(features[:1500], classes[:1500])
+    found, factor = fit_logistic(features[:1500], classes[:1500], ridge, 2.0, left_out, rng=np.random.default_rng(1))
     assert log_loss(factor * found(new), truth) < log_loss(2.0 * ridge(new), truth) - 0.02
 
 
@@ -55,9 +55,9 @@ def test_rows_by_a_function_and_seldom_classes():
     features, classes = problem(700)
     classes[classes == 2] = 0
     classes[0] = 2  # a class of one case is never held out
-    ridge = ridge_of(features, classes)
-    whole = fit_logistic(features, classes, ridge, 1.0, rng=np.random.default_rng(1))
-    parts = fit_logistic(features.__getitem__, classes, ridge, 1.0, rng=np.random.default_rng(1))
+    ridge, left_out = ridge_of(features, classes)
+    whole = fit_logistic(features, classes, ridge, 1.0, left_out, rng=np.random.default_rng(1))
+    parts = fit_logistic(features.__getitem__, classes, ridge, 1.0, left_out, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(whole[0].weights, parts[0].weights)
     assert np.isfinite(whole[0].weights).all()
 
@@ -66,8 +66,8 @@ def test_ridge_stays_where_it_is_better():
     """Classes far apart: no penalised log-loss gives probabilities as near to 1 as large multiples of the decisions do."""
     classes = np.arange(90) % 3
     features = (10 * np.eye(3)[classes] + np.random.default_rng(0).normal(size=(90, 3))).astype(np.float32)
-    ridge = ridge_of(features, classes)
-    found, factor = fit_logistic(features, classes, ridge, 200.0, rng=np.random.default_rng(1))
+    ridge, left_out = ridge_of(features, classes)
+    found, factor = fit_logistic(features, classes, ridge, 200.0, left_out, rng=np.random.default_rng(1))
     assert found is ridge and factor == 200.0
 
 

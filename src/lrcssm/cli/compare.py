@@ -14,7 +14,7 @@ _SHORTEST = 9
 def check_aeon() -> None:
     """Refuse a comparison if aeon is not installed."""
     try:
-        import aeon  # noqa: F401
+        import aeon  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise MissingExtra('--compare needs aeon for MiniRocket; install it with pip install "lrcssm[uea]".') from error
 
@@ -38,9 +38,9 @@ def minirocket(train: Cases, test: Cases, *, classify: bool, seed: int) -> dict[
     if min(lengths) < _SHORTEST:
         return f"MiniRocket is left out: it needs at least {_SHORTEST} steps."
     if classify:
-        from aeon.classification.convolution_based import MiniRocketClassifier as Model
+        from aeon.classification.convolution_based import MiniRocketClassifier as Model  # pyright: ignore[reportMissingImports]
     else:
-        from aeon.regression.convolution_based import MiniRocketRegressor as Model
+        from aeon.regression.convolution_based import MiniRocketRegressor as Model  # pyright: ignore[reportMissingImports]
     shaped = lambda cases: np.stack(cases.series).swapaxes(1, 2).astype(np.float32)  # (cases, channels, time)
     wanted = np.asarray(test.targets)
     given = np.asarray(train.targets)

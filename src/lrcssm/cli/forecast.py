@@ -177,14 +177,19 @@ def _forecast(data: _Data, options: Forecast) -> _Found:
 
     values, end = data.values, len(data.values)
     season = guess_season([values]) if options.season is None else options.season
-    how = {"horizon": options.horizon, "season": season, "window": options.window, "missing": options.missing}
+    how: dict[str, Any] = {
+        "horizon": options.horizon,
+        "season": season,
+        "window": options.window,
+        "missing": options.missing,
+    }
     how["random_state"] = options.seed
     ridge = options.method == "ridge"
 
     def make() -> Any:
         if ridge:
             return LrcRidgeForecaster(**how)
-        more = {} if options.steps is None else {"steps": options.steps}
+        more: dict[str, Any] = {} if options.steps is None else {"steps": options.steps}
         return LrcSSMForecaster(method="gradient", **how, **more)
 
     if not ridge and (data.past is not None or data.future is not None):
@@ -193,7 +198,7 @@ def _forecast(data: _Data, options: Forecast) -> _Found:
         )
     origins = origins_of(end, options.horizon, options.origins)
     name = "LrcRidgeForecaster" if ridge else "LrcSSMForecaster"
-    fill = lambda part: None if part is None else carried_forward(part[None])[0]
+    fill: Any = lambda part: None if part is None else carried_forward(part[None])[0]
     rivals = {
         "ridge on lags": RidgeOnLags(options.horizon, season), "seasonal naive": SeasonalNaive(options.horizon, season)
     }  # fmt: skip

@@ -58,6 +58,6 @@ def facts_of(trained: Trained) -> dict[str, Any]:
         "other fields": {
             name: value for name, value in config.items() if name not in usual and value not in ({}, [], None)
         },
-        "parameters": trained.model.parameter_count() if liquid else parameter_count(trained.model),
+        "parameters": trained.model.parameter_count() if liquid else parameter_count(trained.model),  # pyright: ignore
         "sample by sample": "yes" if (why := trained.model.whole()) is None else f"no: it {why}",
     }

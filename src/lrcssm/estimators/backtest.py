@@ -141,7 +141,8 @@ def backtest(
     - `refit`: fit again at each origin; otherwise at the first one only.
     - `tell`: is told about progress.
     """
-    start, found, ends, model = time.perf_counter(), [], [], None
+    start, found, ends = time.perf_counter(), [], []
+    model: Any = None
     for number, origin in enumerate(origins, 1):
         tell(f"origin {number} of {len(origins)}")
         before = None if past is None else past[:origin]
@@ -152,6 +153,7 @@ def backtest(
         if simple is not model:
             here = None if future is None else future[:origin]
             model = simple.fit(series[:origin], past_covariates=before, future_covariates=here)
+        assert model is not None
         later = None if future is None else future[: origin + model.horizon_]
         given = {"past_covariates": before, "future_covariates": later}
         found.append(model.predict(series[:origin], **given))

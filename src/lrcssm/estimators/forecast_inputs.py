@@ -17,8 +17,10 @@ _FACTS = ("window_", "horizon_", "season_", "season_guessed_", "flat_", "single_
 class ForecastInputs:
     """Conversion of what a user gives to a forecaster; it keeps the ends of the series, from which forecasts start."""
 
-    missing: str
-    season: int | None
+    missing: Any
+    season: Any
+    horizon: Any
+    window: Any
     window_: int
     horizon_: int
     season_: int

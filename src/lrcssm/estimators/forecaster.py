@@ -53,6 +53,8 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         `lrcssm.features.ForecastModel`).
     - `base_`, `gain_`: ridge regression on lags, and the factor of the model's outputs that are added to it: the best one on the
         held-out part of the series, 1 if there is none.
+    - `errors_`: errors of ridge regression on lags by rolling origins, and of the whole on the held-out part; they give the
+        intervals.
     - `season_`, `season_guessed_`: the season, and true if it was guessed.
     - `window_`, `horizon_`: values that the model sees, and gives at once.
     - `tails_`, `stamps_`: the last values of each series, from which `predict` starts, and their times if `fit` had any.
@@ -138,12 +140,14 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         config, how = self._configured(facts, seed)
         checked = self._relative(validation) if len(validation.pieces) else None
         self._learn(config, how, cases, checked, unit=self.unit_)
-        self.errors_ = np.zeros((0, self.horizon_, self.n_channels_))
+        self.errors_ = self.base_.errors
         if checked is not None:
             outputs, left = self._outputs_of(checked), np.asarray(checked.targets)
             found = [float(np.abs(gain * outputs - left).mean()) for gain in _GAINS]
             self.gain_ = float(_GAINS[int(np.argmin(found))])
-            self.errors_ = (self.gain_ * outputs - left).reshape(-1, self.horizon_, self.n_channels_)
+            own = (self.gain_ * outputs - left).reshape(-1, self.horizon_, self.n_channels_)
+            # A short series has few held-out windows; its start is no better than the whole.
+            self.errors_ = np.concatenate([self.errors_, own])
 
     def _known(self, windows: Windows) -> Windows:
         """Windows to learn from, with all that follows them."""

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..errors import InvalidValue
 from ..training import Trained
@@ -76,6 +76,7 @@ class Classifying(_Kind, ClassifierMixin):
     def decision_function(self, X: Any, times: Any = None) -> Any:
         """The logits of the classes, `(n_cases, n_classes)`; of two classes their difference, `(n_cases,)`. With
         `task="per-step"` a time axis follows that of the cases, or a list has an array for each case if `X` is a list."""
+        check_is_fitted(self, "classes_")
         two = len(self.classes_) == 2
         return self._each(X, times, lambda logits: logits[..., 1] - logits[..., 0] if two else logits)
 

@@ -111,7 +111,7 @@ def shaped(found: Sequence[np.ndarray], X: Any) -> Any:
     return np.stack(found) if array and equal else list(found)
 
 
-def check_steps(targets: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> None:
+def check_steps(targets: Steps, found: Any) -> None:
     """Refuse targets that have another number of cases or steps than their series."""
     if [len(one) for one in targets] != [len(one) for one in found]:
         raise InvalidValue("y has other numbers of cases or steps than X; give a target for each step of each case.")
@@ -122,7 +122,7 @@ def _listed(y: Any, name: str) -> list[Any]:
         raise InvalidValue(f"{name} requires y to be passed, but the target y is None.")
     if hasattr(y, "to_numpy") and not isinstance(y, list | tuple):
         y = y.to_numpy()
-    if np.ndim(y) < 2 and not all(np.ndim(one) > 0 for one in y):
+    if not all(np.ndim(one) > 0 for one in y):
         raise InvalidValue(
             f'{name}(task="per-step") got y with one target for each case; give (n_cases, n_timepoints) or a list of (T_i,).'
         )

@@ -125,7 +125,12 @@ class Problem:
                     Choice(self.transform, kind, 0.0, 0.0, 0.0, None, self.error(forecasts, tested)), forecasts
                 )
         far = FAR if self.rows.far.shape[1] else FAR[:1]
-        for factors in itertools.product(far, LEVELS if level else LEVELS[:1], STATES if states else STATES[:1]):
+        tried = [
+            factors
+            for factors in itertools.product(far, LEVELS if level else LEVELS[:1], STATES if states else STATES[:1])
+            if not factors[2] or factors[0] == far[-1]  # the states see far steps anyway
+        ]
+        for factors in tried:
             columns = self.rows.scaled((1.0, *factors))
             paths = [Ridge.of(columns[train], targets[train]).path(columns[test], PENALTIES) for train, test in folds]
             best: dict[str, Judged] = {}

@@ -69,7 +69,7 @@ class Part(NamedTuple):
         seen = transformed(self.transform, cases, self.map.channels)
         pieces = np.stack(seen.series).astype(np.float64)[..., : self.map.channels]
         # Each window alone, so that no forecast depends, even by rounding, on the others.
-        rows = self.map(seen, future).scaled((1.0,) * 4)
+        rows = self.map(seen, future).scaled((1.0, 1.0, 1.0, 1.0))
         change = np.stack([row @ self.weights for row in rows]) + self.intercept
         found = change.reshape(len(pieces), horizon, -1) * self.map.scale
         for kind, weight in zip(BASES, self.bases, strict=True):

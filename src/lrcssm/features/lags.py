@@ -163,7 +163,7 @@ class LagMap:
         views = Views(_VIEWS, *(arrays[f"views.{name}"] for name in _VIEW_ARRAYS))
         cell = cell_of({name[5:]: array for name, array in arrays.items() if name.startswith("cell.")})
         units = Units(cell, jnp.asarray(arrays["dilations"]), arrays["mixes"])
-        own = {name: arrays[name] for name in _OWN}
+        own: dict[str, Any] = {name: arrays[name] for name in _OWN}
         return cls(**{name: int(config[name]) for name in _SIZES}, views=views, units=units, **own)
 
 

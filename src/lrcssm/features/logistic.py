@@ -6,7 +6,7 @@ compressed features Z are projected on the principal directions of a part of the
     Σ −log softmax(R W + b)[class] + λ/2 |W|²
 
 is minimised by L-BFGS for one λ after the other, from the ridge solution towards weaker penalties, while the log-loss of held-out
-cases falls. If none of them is better there than ridge itself, ridge it is.
+cases falls. If none of them is better than ridge, by the same cases and by the leave-one-out predictions of ridge, ridge it is.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from .readout import PART, ROWS, Readout, compressed
+from .readout import PART, ROWS, HeldOut, Readout, compressed
 
-PENALTIES = 10.0 ** -np.arange(-1, 5, 0.5)
+PENALTIES = 10.0 ** -np.arange(-1.0, 5.0)
 """Values of λ, for rows of R with a mean square of 1."""
 RANK = 1024
 _SHARE, _MOST = 0.2, 4096  # held out
-_ITERATIONS = 40
+_ITERATIONS = 30
 
 
 def fit_logistic(
@@ -29,6 +29,7 @@ def fit_logistic(
     classes: np.ndarray,
     ridge: Readout,
     factor: float,
+    left_out: HeldOut,
     *,
     rng: np.random.Generator,
 ) -> tuple[Readout, float]:
@@ -40,6 +41,7 @@ def fit_logistic(
     - `classes`: the number of each case's class.
     - `ridge`: the read-out to start from.
     - `factor`: of its decision values, for their softmax.
+    - `left_out`: its predictions of cases by fits without them.
     - `rng`: chooses directions and held-out cases.
 
     **Returns:**
@@ -59,17 +61,22 @@ def fit_logistic(
     held = _hold_out(classes, rng)
     kept = np.setdiff1d(np.arange(count), held)
     best = start = _ridge(reduced[kept], classes[kept], outputs, ridge.penalty / unit**2, factor)
-    least, penalty = _loss(start, reduced[held], classes[held]), None
+    least = min(
+        _log_loss(_outputs(start, reduced[held]), classes[held]),
+        _log_loss(factor * left_out.predictions, classes[left_out.cases]),
+    )
+    penalty, before = None, np.inf
     for weaker in PENALTIES:
         best = _minimise(best, reduced[kept], classes[kept], weaker)
-        loss = _loss(best, reduced[held], classes[held])
+        loss = _log_loss(_outputs(best, reduced[held]), classes[held])
         if loss < least:
             least, penalty = loss, weaker
-        elif penalty is not None and weaker < penalty / 5:
+        elif loss > before:
             break
+        before = loss
     if penalty is None:
         return ridge, factor
-    found = _minimise(start, reduced, classes, penalty, iterations=3 * _ITERATIONS)
+    found = _minimise(start, reduced, classes, penalty, iterations=2 * _ITERATIONS)
     weights = directions.astype(np.float64) @ found[:-1] / unit
     return ridge._replace(weights=weights, intercept=found[-1], penalty=float(penalty)), 1.0
 
@@ -102,9 +109,12 @@ def _ridge(x: np.ndarray, classes: np.ndarray, outputs: int, penalty: float, fac
     return np.concatenate([weights, (mean - centre @ weights)[None]])
 
 
-def _loss(weights: np.ndarray, x: np.ndarray, classes: np.ndarray) -> float:
-    logs = log_softmax(x @ weights[:-1] + weights[-1], 1)
-    return -float(logs[np.arange(len(x)), classes].mean())
+def _outputs(weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return x @ weights[:-1] + weights[-1]
+
+
+def _log_loss(logits: np.ndarray, classes: np.ndarray) -> float:
+    return -float(log_softmax(logits, 1)[np.arange(len(logits)), classes].mean()) if len(logits) else np.inf
 
 
 def _minimise(

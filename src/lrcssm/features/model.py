@@ -117,7 +117,7 @@ class LiquidModel(NamedTuple):
         readout, held_out = fit_readout(features, targets, counted=counted, rng=rng)
         factor = softmax_factor(held_out.predictions, given[held_out.cases])
         if logistic:
-            readout, factor = fit_logistic(features, given, readout, factor, rng=rng)
+            readout, factor = fit_logistic(features, given, readout, factor, held_out, rng=rng)
         return cls(task, drawn, readout, factor)
 
     @property

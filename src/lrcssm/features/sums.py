@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.blas import ssyrk
+from scipy.linalg.blas import ssyrk  # pyright: ignore[reportAttributeAccessIssue]
 
 _BLOCK = 1024  # columns of the Gram matrix that are centred at a time
 

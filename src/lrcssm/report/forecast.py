@@ -60,7 +60,7 @@ def forecast_figure(
         axes.spines[["top", "right"]].set_visible(False)
     if stamps is not None:
         places = np.linspace(begin, len(stamps) - 1, 6).round().astype(int)
-        grid[-1].set_xticks(places, [stamps[place].replace("$", r"\$") for place in places])
+        grid[-1].set_xticks(places, [str(stamps[place]).replace("$", r"\$") for place in places])
     else:
         grid[-1].set_xlabel("step")
     handles, labels = grid[0].get_legend_handles_labels()

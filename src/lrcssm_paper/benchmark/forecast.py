@@ -64,7 +64,7 @@ def _run(series: Series, model: str, options: ForecastBenchmark) -> dict[str, An
     values, past = series.make()
     origins = origins_of(len(values), series.horizon, options.origins)
     make = lambda: FORECASTERS[model](series.horizon, series.season, options.seed)
-    ours = model.startswith("L") or model.startswith("lags")
+    ours = model not in (RIVAL, "seasonal naive")
     once = model in ONCE
     rolled = backtest(
         make, values, origins, past=None if once else past, coverage=options.coverage if ours else None, refit=not once
