@@ -109,7 +109,6 @@ def spoken(found: Explanation, k: int) -> str:
     parts = []
     for names, values in (
         (found.channels if len(found.channels) > 1 else (), found.by_channel()[k]),
-        (found.time_scales, found.by_time_scale()[k]),
         ([STATISTIC_WORDS[one] for one in found.statistics], found.by_statistic()[k]),
     ):
         if len(names):

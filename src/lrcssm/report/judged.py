@@ -126,6 +126,11 @@ class Judged:
             f"Change of the {name} when a channel is exchanged between cases at random (permutation importance): the further it "
             f"falls, the more the model relies on the channel. Measured on {sampled} {self.part} cases"
             + (", a random sample that bounds the time." if found.cases < len(self.cases) else ".")
+            + (
+                f" Differences below about {100 / found.cases**0.5:.0f} points may be chance."
+                if found.of == "accuracy"
+                else ""
+            )
         )
         return section("Channels", words, content)
 
