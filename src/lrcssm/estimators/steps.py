@@ -130,9 +130,4 @@ def _listed(y: Any, name: str) -> list[Any]:
 
 
 def _is_missing(label: Any) -> bool:
-    return (
-        label is None
-        or label == ""
-        or (isinstance(label, float) and np.isnan(label))
-        or type(label).__name__ == "NAType"
-    )
+    return label is None or type(label).__name__ == "NAType" or bool(label == "") or bool(label != label)
