@@ -138,7 +138,7 @@ def draw(record: dict[str, Any]) -> Figure:
         axes.bar(places, [one["ratios"][name] for name in names], width, label=label)
     axes.axhline(1, color="0.3", linewidth=1)
     axes.set_xticks(range(len(names)), names, rotation=20)
-    axes.set(ylabel=f"MAE relative to {RIVAL}", ylim=(0, 2.2))
+    axes.set(ylabel=f"MAE relative to {RIVAL}")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center")
+    figure.legend(loc="outside upper center", ncols=min(len(summary), 3), frameon=False, fontsize=8)
     return figure
