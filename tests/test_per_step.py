@@ -159,7 +159,7 @@ def test_regressor(as_a_user_has_it):  # noqa: F811
         (
             {"task": "per-step", "method": "ridge"},
             recordings(4)[1],
-            "The method ridge predicts one target for a series",
+            "The method ridge predicts no targets of each step",
         ),
         ({"task": "per-step"}, [one[:-1] for one in recordings(4)[1]], "they need as many steps as their series"),
         ({"task": "per-step"}, [*recordings(4)[1][:3], [None] * 10], "y of case 3 has no label; leave the case out"),
