@@ -320,8 +320,8 @@ def test_methods(capsys, tmp_path):
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(LrcSSMForecaster.load(tmp_path / "model").predict(), model.predict())
     for changes in ({"level": "last"}, {"hidden_dim": 8}, {"validation_fraction": 0.3}, {"warm_start": True}):
-        assert method_of(LrcSSMForecaster(**changes), "forecast") == "gradient"
-    assert method_of(LrcSSMForecaster(horizon=4, window=8, season=2, missing="fill"), "forecast") == "ridge"
+        assert method_of(LrcSSMForecaster(**changes), "forecast", 1) == "gradient"
+    assert method_of(LrcSSMForecaster(horizon=4, window=8, season=2, missing="fill"), "forecast", 1) == "ridge"
     with pytest.raises(ValueError, match="The method ridge does not use steps"):
         LrcSSMForecaster(method="ridge", steps=3).fit(y)
     with pytest.raises(ValueError, match="got covariates, which gradient steps do not take"):

@@ -142,18 +142,17 @@ def backtest(
     - `tell`: is told about progress.
     """
     start, found, ends = time.perf_counter(), [], []
-    model: Any = None
+    model = make()
     for number, origin in enumerate(origins, 1):
         tell(f"origin {number} of {len(origins)}")
         before = None if past is None else past[:origin]
-        if hasattr(simple := make() if refit or model is None else model, "forecast"):
-            later = None if future is None else future[: origin + simple.horizon]
-            found.append(simple.forecast(series[:origin], before, later))
+        if hasattr(model, "forecast"):
+            later = None if future is None else future[: origin + model.horizon]
+            found.append(model.forecast(series[:origin], before, later))
             continue
-        if simple is not model:
+        if refit or number == 1:
             here = None if future is None else future[:origin]
-            model = simple.fit(series[:origin], past_covariates=before, future_covariates=here)
-        assert model is not None
+            model = make().fit(series[:origin], past_covariates=before, future_covariates=here)
         later = None if future is None else future[: origin + model.horizon_]
         given = {"past_covariates": before, "future_covariates": later}
         found.append(model.predict(series[:origin], **given))
