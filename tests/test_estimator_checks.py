@@ -21,10 +21,13 @@ def passed(estimator, **options):
     skipped = sorted({result["check_name"] for result in results if result["status"] == "skipped"})
     good = sum(result["status"] == "passed" for result in results)
     print(f"{type(estimator).__name__}: {good} of {len(results)} checks passed, skipped: {skipped}")
-    assert good + sum(result["status"] == "skipped" for result in results) == len(results) >= 10
+    others = sum(result["status"] in ("skipped", "xfail") for result in results)
+    assert good + others == len(results) >= 10
     return skipped
 
 
+# Minibatches are drawn at random, so weights and repeated cases agree on average only, as for scikit-learn's SGDClassifier.
+STOCHASTIC = {"check_sample_weight_equivalence_on_dense_data": "minibatches are drawn at random"}
 # The first needs another setting of scipy, the others pandas.
 OPTIONAL = {"check_array_api_input", "check_classifier_data_not_an_array", "check_regressor_data_not_an_array"}
 
@@ -37,7 +40,7 @@ def test_scikit_learn_api_checks():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [LrcSSMClassifier, LrcSSMRegressor])
 def test_scikit_learn_checks(kind):
-    assert set(passed(kind(**CHECKED))) <= OPTIONAL
+    assert set(passed(kind(**CHECKED), expected_failed_checks=STOCHASTIC)) <= OPTIONAL
 
 
 AEON = [f"AeonLrc{method}{kind}" for method in ("SSM", "Ridge") for kind in ("Classifier", "Regressor")]

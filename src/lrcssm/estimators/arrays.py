@@ -92,7 +92,7 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
         estimator.table_ = named is None and not _is_list(X) and _ndim(X) != 3
         estimator.n_channels_ = channels
         if named is None:
-            warn_time_first(None if _is_list(X) else X.shape if hasattr(X, "shape") else (len(X), channels, steps),
+            warn_time_first(None if _is_list(X) else X.shape if hasattr(X, "shape") else (len(series), channels, steps),
                             len(series), channels, steps)  # fmt: skip
         if not estimator.table_:
             estimator.n_features_in_ = channels if features is None else features

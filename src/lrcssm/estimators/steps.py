@@ -30,7 +30,7 @@ def refuse_steps(estimator: Any, y: Any, several: bool) -> None:
     - `estimator`, `y`: the estimator and its targets.
     - `several`: whether a case may have several targets, so that two axes are fine.
     """
-    shape = np.shape(y) if not isinstance(y, list | tuple) else ()
+    shape = getattr(y, "shape", ())
     nested = isinstance(y, list | tuple) and len(y) > 0 and all(np.ndim(one) == 1 and len(one) > 1 for one in y)
     ragged = isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1 and all(np.ndim(one) == 1 for one in y)
     if nested and several and len({len(one) for one in y}) == 1:
