@@ -110,7 +110,7 @@ def test_the_forecast_is_the_weighted_sum_of_its_choices():
     pieces, after = windows(y[:, None], 12, 3)
     model = ForecastModel.fit(Cases.of(pieces, dtype=np.float64), after, season=6, units=0)
     assert sum(choice.weight for choice in model.choices) == pytest.approx(1) and len(model.parts) == 2
-    last, total = y[-12:], {"none": np.zeros(3), "log": np.zeros(3)}
+    last, total = y[-12:], {"linear": np.zeros(3), "log": np.zeros(3)}
     for choice in model.choices:
         change = np.log if choice.transform == "log" else np.asarray
         past, then, now = change(pieces[..., 0]), change(after[..., 0]), change(last)
@@ -129,7 +129,7 @@ def test_the_forecast_is_the_weighted_sum_of_its_choices():
         weights = np.linalg.solve(z.T @ z + choice.penalty * np.eye(z.shape[1]), z.T @ (targets - targets.mean(0)))
         total[choice.transform] += choice.weight * (start + scale * ((row - rows.mean(0)) @ weights + targets.mean(0)))
     shares = {part.transform: part.share for part in model.parts}
-    want = total["none"] + shares["log"] * np.exp(total["log"] / shares["log"])
+    want = total["linear"] + shares["log"] * np.exp(total["log"] / shares["log"])
     np.testing.assert_allclose(model(Cases.of(last[None, :, None], dtype=np.float64))[0, :, 0], want, rtol=1e-6)
 
 
@@ -203,10 +203,10 @@ def test_trend_and_growth():
     assert (low > 0).all() and (low < model.predict()).all() and (model.predict() < high).all()
     # The interval is in proportion to the level, as the errors are.
     np.testing.assert_allclose(high / model.predict(), model.predict() / low, rtol=1e-9)
-    with pytest.raises(lrcssm.LrcssmError, match=r'not above 0, but the forecaster takes logarithms.*transform="none"'):
+    with pytest.raises(lrcssm.LrcssmError, match=r'not above 0, but the forecaster takes logarithms.*scale="linear"'):
         model.predict(-grown)
-    with pytest.raises(lrcssm.LrcssmError, match='transform="log" needs values above 0'):
-        LrcRidgeForecaster(transform="log", **SMALL).fit(grown - grown.mean())
+    with pytest.raises(lrcssm.LrcssmError, match='scale="log" needs values above 0'):
+        LrcRidgeForecaster(scale="log", **SMALL).fit(grown - grown.mean())
 
 
 def test_states_learn_what_lags_cannot():
@@ -324,7 +324,7 @@ def test_a_short_series_gets_a_cautious_forecast():
         ({"window": -1}, "window=-1"),
         ({"window": 5, "season": 12}, "window=5, less than one season of 12 steps"),
         ({"n_units": -1}, "n_units=-1"),
-        ({"transform": "sqrt"}, 'transform=\'sqrt\'; give "auto", "none" or "log"'),
+        ({"scale": "sqrt"}, 'scale=\'sqrt\'; give "auto", "linear" or "log"'),
         ({"max_time": 0.5}, "max_time=0.5"),
         ({"missing": "drop"}, 'missing=\'drop\'; give "error", "mask" or "fill"'),
         ({"horizon": 100}, "got a series of 60 steps"),

@@ -130,7 +130,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         before = [one[:end] for one, end in zip(series, ends, strict=True)]
         earlier = None if stamps is None else [one[:end] for one, end in zip(stamps, ends, strict=True)]
         # As the network, which sees windows relative to their levels.
-        how_base = {"transform": "none", "units": 0, "level": self.level == "none"}
+        how_base = {"scale": "linear", "units": 0, "level": self.level == "none"}
         self.base_, self.gain_ = fit_ridge(self, before, earlier, **how_base), 1.0
         train, validation = (self._known(self._windows(series, stamps, begins)) for begins in (learned, held))
         cases = self._relative(train)

@@ -76,7 +76,7 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
     - `horizon`: values that are forecast at once. `predict` goes further by taking its own forecasts for observations.
     - `window`: values that a forecast is made from; by default chosen from the horizon, the season and the length.
     - `season`: steps of a season, 1 for none; by default guessed from the autocorrelation.
-    - `transform`: `"log"` takes logarithms of the series, `"none"` does not, `"auto"` weighs both if all values are above 0.
+    - `scale`: `"log"` takes logarithms of the series, `"linear"` does not, `"auto"` weighs both if all values are above 0.
     - `n_units`: random liquid units; 0 for ridge regression on lags alone.
     - `max_time`: the longest time constant of a unit, in steps; by default half of the window.
     - `random_state`: whole number for the same units each time.
@@ -105,7 +105,7 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
         horizon: int = 1,
         window: int | None = None,
         season: int | None = None,
-        transform: Literal["auto", "none", "log"] = "auto",
+        scale: Literal["auto", "linear", "log"] = "auto",
         n_units: int = N_UNITS,
         max_time: float | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -114,7 +114,7 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
         self.horizon = horizon
         self.window = window
         self.season = season
-        self.transform = transform
+        self.scale = scale
         self.n_units = n_units
         self.max_time = max_time
         self.random_state = random_state
@@ -161,9 +161,9 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
                     raise InvalidValue(
                         f"{type(self).__name__} got {name}={value!r}; give a whole number of at least 0."
                     )
-            if self.transform not in ("auto", "none", "log"):
-                given = f"{type(self).__name__} got transform={self.transform!r}"
-                raise InvalidValue(f'{given}; give "auto", "none" or "log".')
+            if self.scale not in ("auto", "linear", "log"):
+                given = f"{type(self).__name__} got scale={self.scale!r}"
+                raise InvalidValue(f'{given}; give "auto", "linear" or "log".')
             if self.max_time is not None and not self.max_time >= 1:
                 raise InvalidValue(
                     f"{type(self).__name__} got max_time={self.max_time!r}; give a number of steps, at least 1, or None."
@@ -175,7 +175,7 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
             self.window_ = window_of(self, min(len(one) for one in series), self.season_)
             self.horizon_ = int(self.horizon)
             model = fit_ridge(
-                self, series, stamps, transform=self.transform, units=int(self.n_units), max_time=self.max_time,
+                self, series, stamps, scale=self.scale, units=int(self.n_units), max_time=self.max_time,
                 seed=seed_of(self.random_state),
             )  # fmt: skip
             self.trained_ = Trained(model, missing=self.missing, unit=self.unit_)

@@ -32,7 +32,7 @@ class Choice(NamedTuple):
 
     **Attributes:**
 
-    - `transform`: `"log"` or `"none"`, of the forecast channels.
+    - `transform`: `"log"` or `"linear"`, of the forecast channels.
     - `base`: the simple forecast: `"last"`, `"season"` or `"mean"`.
     - `far`, `level`, `states`: factors of these blocks of columns.
     - `penalty`: of the ridge regression; `None` for the simple forecast as it is.
@@ -68,7 +68,7 @@ class Problem:
 
     **Attributes:**
 
-    - `transform`: `"log"` or `"none"`.
+    - `transform`: `"log"` or `"linear"`.
     - `map`, `rows`: their columns.
     - `pieces`, `after`: transformed values in the windows and after them, `(windows, time, channels)`.
     - `truth`: the values after them as they are.
@@ -120,7 +120,7 @@ class Problem:
         for kind, base in zip(kinds, bases, strict=True):
             forecasts = inverse(self.transform, base)
             # The last value and the last season are the same under both transforms.
-            if self.transform == "none" or kind == "mean":
+            if self.transform == "linear" or kind == "mean":
                 yield Judged(
                     Choice(self.transform, kind, 0.0, 0.0, 0.0, None, self.error(forecasts, tested)), forecasts
                 )
@@ -187,24 +187,24 @@ def base_forecast(pieces: np.ndarray, kind: str, season: int, horizon: int) -> n
 
 def transforms(given: str, cases: Cases, after: np.ndarray) -> tuple[str, ...]:
     """Transforms to try."""
-    if given == "none":
-        return ("none",)
+    if given == "linear":
+        return ("linear",)
     channels = after.shape[2]
     positive = min(min(float(one[:, :channels].min()) for one in cases.series), float(after.min())) > 0
     if given == "log" and not positive:
-        raise InvalidValue('transform="log" needs values above 0, but some are not; give transform="none".')
-    return ("log",) if given == "log" else ("none", "log") if positive else ("none",)
+        raise InvalidValue('scale="log" needs values above 0, but some are not; give scale="linear".')
+    return ("log",) if given == "log" else ("linear", "log") if positive else ("linear",)
 
 
 def transformed(transform: str, cases: Cases, channels: int) -> Cases:
     """Cases with logarithms of their first channels, or as they are."""
-    if transform == "none":
+    if transform == "linear":
         return cases
     changed = []
     for one in cases.series:
         if not (one[:, :channels] > 0).all():
             raise InvalidValue(
-                'A value of X is not above 0, but the forecaster takes logarithms; fit it with transform="none".'
+                'A value of X is not above 0, but the forecaster takes logarithms; fit it with scale="linear".'
             )
         changed.append(np.concatenate([np.log(one[:, :channels].astype(np.float64)), one[:, channels:]], 1))
     return dataclasses.replace(cases, series=tuple(changed))

@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
     **Attributes:**
 
-    - `transform`: `"log"` or `"none"`.
+    - `transform`: `"log"` or `"linear"`.
     - `share`: of the whole forecast.
     - `map`: from windows to columns.
     - `bases`: weights of the simple forecasts, in the order of `BASES`.
@@ -111,7 +111,7 @@ class ForecastModel:
         future: np.ndarray | None = None,
         series: np.ndarray | None = None,
         begins: np.ndarray | None = None,
-        transform: str = "auto",
+        scale: str = "auto",
         units: int = 256,
         level: bool = True,
         max_time: float | None = None,
@@ -138,7 +138,7 @@ class ForecastModel:
         - `future`: covariates at these steps, `(windows, horizon, covariates)`; they are the last channels of `cases`.
         - `series`, `begins`: the number of each window's series, and the step at which it begins; one series of windows at every
             step if not given.
-        - `transform`: `"none"`, `"log"`, or `"auto"` for both, weighted as all choices.
+        - `scale`: of the forecast channels: `"linear"`, `"log"`, or `"auto"` for both, weighted as all choices.
         - `units`: random liquid units; 0 for ridge regression on lags.
         - `level`: whether the level of the window may count; without it, a series that is shifted has a forecast that is
             shifted as much.
@@ -154,7 +154,7 @@ class ForecastModel:
             "known": 0 if future is None else future.shape[2], "season": season, "horizon": horizon,
             "design": Design(groups, max(1, round(units / groups))), "max_time": max_time, "seed": seed,
         }  # fmt: skip
-        problems = [Problem.of(name, cases, after, future, **how) for name in transforms(transform, cases, after)]
+        problems = [Problem.of(name, cases, after, future, **how) for name in transforms(scale, cases, after)]
         tested = np.concatenate([fold.test for fold in folds]) if folds else np.zeros(0, int)
         if folds:
             found = [one for problem in problems for one in problem.judge(folds, states=units > 0, level=level)]
