@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pathlib
 import zlib
 
 # Read once, when jax starts its backend: this has to come before the first import of it. Nearly all the time of these
@@ -71,14 +72,24 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow or make test-slow"))
 
 
+MOST_MAPPINGS = 20_000  # of memory; Linux allows a process 65,530
 _tests_since = itertools.count(1)
+
+
+def _mappings():
+    """Number of memory mappings of this process, where the system counts them."""
+    try:
+        return pathlib.Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:
+        return 0
 
 
 @pytest.fixture(autouse=True)
 def bounded_memory():
-    """Compiled functions are kept for some hundred tests: each is a mapping of memory, and a process has only so many."""
+    """Drop compiled programs before they use up the memory mappings of the process; each has dozens, and XLA crashes without."""
     yield
-    if next(_tests_since) % 300 == 0:
+    tests = next(_tests_since)
+    if tests % 300 == 0 or (tests % 5 == 0 and _mappings() > MOST_MAPPINGS):
         jax.clear_caches()
 
 

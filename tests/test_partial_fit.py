@@ -36,7 +36,7 @@ def how(request, monkeypatch):
 def test_parts_equal_all_cases_together(task, how):
     X, y = waves(60, noise=1.0) if task == "classify" else sines()
     cases = Cases.of(X[..., None], y)
-    features = FeatureMap.of(cases.take(range(20)), n_features=280 if how == "rows of more" else 56)
+    features = FeatureMap.of(cases.take(range(20)), n_features=280 if how == "rows of more" else 64)
     collected = Parts(features, task, 2)
     for low, high in itertools.pairwise(EDGES):
         collected.add(cases.take(range(low, high)))
@@ -76,14 +76,14 @@ def test_sample_is_fair(monkeypatch):
     monkeypatch.setattr(module, "EXACT", 10)
     monkeypatch.setattr(module, "PART", 5)
     monkeypatch.setattr(module, "ROWS", 4)
-    features = FeatureMap.of(Cases.of(np.zeros((2, 5, 1))), n_features=14)
+    features = FeatureMap.of(Cases.of(np.zeros((2, 5, 1))), n_features=16)
     seen = np.zeros(20)
     for seed in range(2000):
         collected = Parts(features, "regress", 1, seed=seed)
-        collected._scaling = np.zeros(14, np.float32), np.ones(14, np.float32)
+        collected._scaling = np.zeros(16, np.float32), np.ones(16, np.float32)
         for low in range(0, 20, 4):
             numbers = np.arange(low, low + 4, dtype=np.float64)[:, None]
-            collected._take(np.repeat(numbers, 14, 1).astype(np.float32), numbers)
+            collected._take(np.repeat(numbers, 16, 1).astype(np.float32), numbers)
         (sample,), (targets,) = collected._rows, collected._targets
         assert len(sample) == 5 and (sample[:, 0] == targets[:, 0]).all()
         seen[targets[:, 0].astype(int)] += 1

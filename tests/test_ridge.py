@@ -118,7 +118,7 @@ def test_factor_is_finite_where_all_are_right():
 
 def test_probabilities_are_calibrated():
     X, y = waves(240, noise=2.0)
-    model = LrcRidgeClassifier(**SMALL).fit(X[:120], y[:120])
+    model = LrcRidgeClassifier(**SMALL | {"n_features": 1000}).fit(X[:120], y[:120])
     probabilities = model.predict_proba(X[120:])
     accuracy = model.score(X[120:], y[120:])
     assert 0.6 < accuracy < 0.99
@@ -171,7 +171,7 @@ def test_unequal_lengths_and_text_labels():
     ("given", "expected"),
     [
         ({"n_features": 0}, "n_features=0; give a positive whole number"),
-        ({"n_features": 3}, "n_features is 3; give at least 14"),
+        ({"n_features": 3}, "n_features is 3; give at least 16"),
         ({"batch": 1.5}, "batch=1.5; give a positive whole number"),
         ({"max_time": 0.5}, "max_time=0.5; give a number of steps"),
         ({"missing": "drop"}, "missing='drop'; give \"error\""),

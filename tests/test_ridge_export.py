@@ -78,7 +78,7 @@ def test_models_without_a_step(tmp_path):
         {},
         {"task": "regress", "channels": 1},
         {"task": "features", "views": STREAMED[:1]},
-        pytest.param({"n_features": 14, "views": STREAMED[1:]}, id="one unit"),
+        pytest.param({"n_features": 16, "views": STREAMED[1:]}, id="one unit"),
         pytest.param({"length": 300, "n_features": 14_336}, marks=pytest.mark.slow, id="default size"),
     ],
 )

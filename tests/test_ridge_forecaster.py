@@ -92,9 +92,10 @@ def test_columns_and_states_against_a_loop():
         for g, dilation in enumerate(np.asarray(units.dilations)):
             arrays = {n: None if a is None else np.asarray(a)[g] for n, a in vars(units.cell).items() if _array(a)}
             cell = types.SimpleNamespace(**{n: a for n, a in vars(units.cell).items() if not _array(a)} | arrays)
-            signal, state = (seen * units.mixes[:, :, g]).sum((1, 2)), np.zeros(2)
+            signals = [(seen * units.mixes[:, :, source]).sum((1, 2)) for source in np.asarray(units.sources)[g]]
+            state = np.zeros(2)
             for t in range(20):
-                taps = np.array([signal[max(t - k * dilation, 0)] for k in range(9)])
+                taps = np.array([signal[max(t - k * dilation, 0)] for k, signal in enumerate(signals)])
                 state = reference.lrc(cell, state, taps, 16.0)
             states.append(state)
         want = (np.concatenate(states) - made.state_mean) / made.state_scale * np.sqrt((24 + 4 + 36) / 8)

@@ -12,7 +12,7 @@ from test_runs import wave_file
 
 from lrcssm import FileError, LrcFeatures, LrcRidgeClassifier, LrcRidgeRegressor, LrcSSMClassifier, cli
 from lrcssm.data import Cases
-from lrcssm.features import STREAMED, FeatureMap, LiquidModel
+from lrcssm.features import STATISTICS, STREAMED, FeatureMap, LiquidModel
 from lrcssm.features.readout import Readout
 from lrcssm.models import Stream
 from lrcssm.training import Trained
@@ -51,10 +51,11 @@ def test_stream_equals_a_plain_loop(views, irregular):
     data = series(lengths=(60, 41, 50), gaps=0.05)
     times = [np.cumsum(0.2 + np.random.default_rng(1).random(len(one))) for one in data] if irregular else None
     cases = Cases.of(data, times=times, missing="mask", dtype=np.float64)
-    features = doubled(FeatureMap.of(cases, n_features=6 * 14, views=views))
+    features = doubled(FeatureMap.of(cases, n_features=6 * len(STATISTICS), views=views))
+    count = features.n_features
     rng = np.random.default_rng(0)
     readout = Readout(
-        rng.standard_normal(84), 1 + rng.random(84), rng.standard_normal((84, 3)), rng.standard_normal(3), 1.0
+        rng.standard_normal(count), 1 + rng.random(count), rng.standard_normal((count, 3)), rng.standard_normal(3), 1.0
     )
     stream = Trained(LiquidModel("classify", features, readout, factor=1.7)).stream()
     dt = None if times is None else np.diff(times[0], prepend=times[0][0] - cases.unit) / cases.unit

@@ -83,7 +83,7 @@ class RidgeEstimator(FeatureEstimator):
         X, y = rng.standard_normal((40, 3, 50)), np.repeat(["calm", "waves"], 20)
         X[20:, 1] += 2 * np.sin(np.arange(50))  # channel 1 tells the classes apart
         found = lrcssm.LrcRidgeClassifier(n_features=2000, random_state=0).fit(X, y).explain(X)
-        print(found.contributions.shape, found.channels[found.by_channel()[1].argmax()])  # (40, 3, 5, 7) channel 1
+        print(found.contributions.shape, found.channels[found.by_channel()[1].argmax()])  # (40, 3, 5, 11) channel 1
         ```
 
         **Arguments:**

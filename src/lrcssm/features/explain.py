@@ -10,17 +10,17 @@ to an output add up to it, but for the intercept.
 
 A feature is a statistic of a unit, and belongs to
 
-    a statistic     its own; the eight shares above a threshold count as one, "above"
-    a time scale    reach + τ steps: the reach of the unit's kernel (8 dilations, or 0 for a kernel of one tap) and its time
-                    constant τ at rest; bands are half decades, such as 10 to 30 steps
-    its channels    a unit sees a mix Σ_c m_c x_c of standardised channels. Channel c gets m_c² / Σ m² of the contribution:
-                    its share of the variance of the mix if the channels are uncorrelated
+    a statistic     its own; those of several thresholds count as one, such as "above"
+    a time scale    reach + τ steps: the reach of the unit's kernel, 8 dilations, and its time constant τ at rest; bands are half
+                    decades, such as 10 to 30 steps
+    its channels    a unit sees mixes of standardised channels. Channel c gets m_c² / Σ m² of the contribution, where m_c² sums
+                    its squared weights: its share of the variance if channels and steps are uncorrelated
 
 For a class, contributions are averaged over the cases that were predicted as the class, minus the average over all cases:
 that is what tells these cases from the others. They add up to the mean output of the class over its cases minus the mean
 over all cases. Bands of time scales have unequal numbers of units, and a unit with a short kernel and a long memory counts as
-slow: compare the shares of a band between classes, and do not take the largest band for a duration. For a number, each group has cov(contribution, prediction) / var(prediction) over the cases, and these
-shares add up to 1. Ridge regression divides weight among features that say the same; so do contributions.
+slow: compare the shares of a band between classes, and do not take the largest band for a duration. For a number, each group
+has cov(contribution, prediction) / var(prediction) over the cases, and these shares add up to 1. Ridge regression divides weight among features that say the same; so do contributions.
 """
 
 import dataclasses
@@ -33,11 +33,12 @@ from ..data import Cases
 from ..errors import InvalidType, InvalidValue
 from .model import LiquidModel
 from .readout import compressed
-from .statistics import STATISTICS, THRESHOLDS
+from .statistics import STATISTICS
 from .units import SPEED, TAPS, Units
 
-KINDS = ("above", *STATISTICS[THRESHOLDS:])
+KINDS = tuple(dict.fromkeys(name.partition("-")[0] for name in STATISTICS))
 """Statistics of an explanation."""
+_OF_KIND = np.array([[name.partition("-")[0] == kind for kind in KINDS] for name in STATISTICS], np.float64)
 _HALF_DECADES = (3, 10)
 
 
@@ -90,7 +91,7 @@ def explain(model: Any, cases: Cases, *, classes: Any = None, channels: tuple[st
     cases = Cases.of(rng.standard_normal((20, 30, 2)), targets=np.arange(20) % 2)
     model = LiquidModel.fit(cases, "classify", 2, n_features=1000)
     found = explain(model, cases)
-    print(found.contributions.shape, found.time_scales)  # (20, 2, 4, 7) ('up to 3 steps', ...)
+    print(found.contributions.shape, found.time_scales)  # (20, 2, 4, 11) ('up to 3 steps', ...)
     ```
 
     **Arguments:**
@@ -154,14 +155,14 @@ class _Division:
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         each = values.reshape(self.features)  # (statistic, group, unit)
-        merged = np.concatenate([each[:THRESHOLDS].sum(0, keepdims=True), each[THRESHOLDS:]])
-        banded = np.einsum("sgu,gub->sgb", merged, self.members)
-        return np.einsum("sgb,cg->cbs", banded, self.shares)
+        of_kind = np.einsum("sgu,sk->kgu", each, _OF_KIND)
+        return np.einsum("kgu,gub,cgu->cbk", of_kind, self.members, self.shares, optimize=True)
 
 
 def channel_shares(units: Units) -> np.ndarray:
-    """The share of each channel in the signal of each group, `(channel, group)`: squared weights of its mix."""
-    squares = np.sum(np.asarray(units.mixes, np.float64) ** 2, 0)
+    """The share of each channel in the inputs of each unit, `(channel, group, unit)`: squared weights of mixes and kernels."""
+    mixes = np.sum(np.asarray(units.mixes, np.float64) ** 2, 0)[:, np.asarray(units.sources)]  # (channel, group, tap)
+    squares = np.einsum("cgt,gtu->cgu", mixes, np.asarray(units.cell.a_u, np.float64) ** 2)
     return squares / np.maximum(squares.sum(0), 1e-300)
 
 
@@ -171,9 +172,7 @@ def time_scales(units: Units) -> np.ndarray:
     forget = np.asarray(jax.vmap(lambda one: one._mean_forget())(cell), np.float64)
     sigmoid = lambda x: 1 / (1 + np.exp(-x))
     constants = 1 / np.log1p(SPEED * sigmoid(np.asarray(cell.v, np.float64)) * sigmoid(forget))
-    kernels = np.asarray(cell.a_u)  # (group, tap, unit)
-    taps = np.where(np.any(kernels != 0, 2), np.arange(TAPS), 0).max(1)
-    return (taps * np.asarray(units.dilations, np.float64))[:, None] + constants
+    return (TAPS - 1) * np.asarray(units.dilations, np.float64)[:, None] + constants
 
 
 def time_bands(units: Units) -> tuple[np.ndarray, tuple[str, ...]]:

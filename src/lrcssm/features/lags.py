@@ -21,7 +21,7 @@ from ..data import Cases
 from . import sweep
 from .map import some_taps
 from .signals import batches
-from .units import Design, Units, cell_arrays, cell_of, draw, scaled
+from .units import Design, Units, draw, scaled, unit_arrays, units_of
 from .views import Views
 
 BATCH = 64
@@ -145,15 +145,14 @@ class LagMap:
         for signals, which in batches(cases, self.views, self.units, BATCH):
             # Every step is written to the same slot, so that the last one remains.
             last = sweep.recorded(self.units, signals, jnp.zeros(len(signals.dt), jnp.int32), 1)[0]
-            found[which] = np.swapaxes(np.asarray(last), 0, 1)[: len(which)].reshape(len(which), -1)
+            found[which] = np.moveaxis(np.asarray(last), -1, 0)[: len(which)].reshape(len(which), -1)
         return found
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that rows depend on: JSON, and arrays by name."""
         arrays = {name: getattr(self, name) for name in _OWN}
         arrays |= {f"views.{name}": getattr(self.views, name) for name in _VIEW_ARRAYS}
-        arrays |= {f"cell.{name}": np.asarray(value) for name, value in cell_arrays(self.units.cell).items()}
-        arrays |= {"dilations": np.asarray(self.units.dilations), "mixes": self.units.mixes}
+        arrays |= unit_arrays(self.units)
         config = {name: getattr(self, name) for name in _SIZES}
         return config, arrays
 
@@ -161,8 +160,7 @@ class LagMap:
     def from_arrays(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LagMap":
         """The inverse of `to_arrays`."""
         views = Views(_VIEWS, *(arrays[f"views.{name}"] for name in _VIEW_ARRAYS))
-        cell = cell_of({name[5:]: array for name, array in arrays.items() if name.startswith("cell.")})
-        units = Units(cell, jnp.asarray(arrays["dilations"]), arrays["mixes"])
+        units = units_of(arrays)
         own: dict[str, Any] = {name: arrays[name] for name in _OWN}
         return cls(**{name: int(config[name]) for name in _SIZES}, views=views, units=units, **own)
 

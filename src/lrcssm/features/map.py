@@ -11,7 +11,7 @@ from ..errors import InvalidValue
 from . import sweep
 from .signals import Signals, batches
 from .statistics import STATISTICS, THRESHOLDS, Reference
-from .units import TAPS, Design, Units, cell_arrays, cell_of, draw, scaled
+from .units import TAPS, Design, Units, draw, scaled, unit_arrays, units_of
 from .views import Views
 
 GROUPS = 64
@@ -101,8 +101,7 @@ class FeatureMap(NamedTuple):
         """Everything that the features depend on: JSON, and arrays by name."""
         arrays = {f"views.{name}": getattr(self.views, name) for name in _VIEW_ARRAYS}
         arrays |= {f"reference.{name}": np.asarray(value) for name, value in self.reference._asdict().items()}
-        arrays |= {f"cell.{name}": np.asarray(value) for name, value in cell_arrays(self.units.cell).items()}
-        arrays |= {"dilations": np.asarray(self.units.dilations), "mixes": self.units.mixes}
+        arrays |= unit_arrays(self.units)
         return {"views": list(self.views.names), "batch": int(self.batch)}, arrays
 
     @classmethod
@@ -110,8 +109,7 @@ class FeatureMap(NamedTuple):
         """The inverse of `to_arrays`."""
         views = Views(tuple(config["views"]), *(arrays[f"views.{name}"] for name in _VIEW_ARRAYS))
         reference = Reference(*(jnp.asarray(arrays[f"reference.{name}"]) for name in Reference._fields))
-        cell = cell_of({name[5:]: array for name, array in arrays.items() if name.startswith("cell.")})
-        return cls(views, Units(cell, jnp.asarray(arrays["dilations"]), arrays["mixes"]), reference, config["batch"])
+        return cls(views, units_of(arrays), reference, config["batch"])
 
 
 def design_of(n_features: int) -> Design:
@@ -131,10 +129,9 @@ def some_taps(rng: np.random.Generator, signals: Signals, units: Units) -> np.nd
     """Taps of random steps, `(sample, group, tap)`."""
     when, case = np.nonzero(_observed(signals))
     picked = rng.integers(len(when), size=256)
-    values, dilations = np.asarray(signals.values), np.asarray(units.dilations)
-    ago = dilations[:, None] * np.arange(TAPS)
+    ago = np.asarray(units.dilations)[:, None] * np.arange(TAPS)
     steps = np.maximum(when[picked][:, None, None] - ago, 0)
-    return values[steps, np.arange(len(dilations))[:, None], case[picked][:, None, None]]
+    return np.asarray(signals.values)[steps, np.asarray(units.sources), case[picked][:, None, None]]
 
 
 def _some_states(rng: np.random.Generator, signals: Signals, units: Units) -> np.ndarray:
@@ -146,11 +143,11 @@ def _some_states(rng: np.random.Generator, signals: Signals, units: Units) -> np
     slots[chosen] = np.arange(len(chosen))
     record = np.asarray(sweep.recorded(units, signals, jnp.asarray(slots), _SLOTS + 1))
     slot, case = np.nonzero(observed[chosen])
-    return record[slot, :, case]
+    return record[slot, :, :, case]
 
 
 def _reference(rng: np.random.Generator, states: np.ndarray) -> Reference:
-    """Mean, scale, and a random quantile from each eighth of the distribution."""
+    """Mean, scale, and a random quantile from each quarter of the distribution."""
     mean, scale = states.mean(0), states.std(0)
     ordered = np.sort(states, 0)
     where = (np.arange(THRESHOLDS)[:, None, None] + rng.uniform(size=(THRESHOLDS, *mean.shape))) / THRESHOLDS
@@ -159,4 +156,4 @@ def _reference(rng: np.random.Generator, states: np.ndarray) -> Reference:
     above = np.minimum(below + 1, len(ordered) - 1)
     thresholds = (np.take_along_axis(ordered, below, 0) + np.take_along_axis(ordered, above, 0)) / 2
     scale = np.where(scale > 1e-4, scale, 1e-4)
-    return Reference(*(jnp.asarray(part[..., None, :], jnp.float32) for part in (mean, scale, thresholds)))
+    return Reference(*(jnp.asarray(part[..., None], jnp.float32) for part in (mean, scale, thresholds)))

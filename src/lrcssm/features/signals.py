@@ -20,12 +20,12 @@ class Signals(NamedTuple):
 
     **Attributes:**
 
-    - `values`: the signal of each group, `(time, group, batch)`.
+    - `values`: the mixed signals.
     - `dt`: the time to each step from the one before, `(time, batch)`; 0 for steps that are skipped and for padding.
     - `steps`: how many steps there are; what follows is padding.
     """
 
-    values: Float[Array, "time group batch"]
+    values: Float[Array, "time signal batch"]
     dt: Float[Array, "time batch"]
     steps: Int[Array, ""]
 
@@ -45,7 +45,7 @@ def batches(cases: Cases, views: Views, units: Units, size: int) -> Iterator[tup
     """
     lengths = np.array([len(one) for one in cases.series])
     order = np.argsort(lengths, kind="stable")
-    size = max(1, min(size, _BUFFER // (buffer_length(int(lengths.max())) * len(units.dilations))))
+    size = max(1, min(size, _BUFFER // (buffer_length(int(lengths.max())) * units.mixes.shape[-1])))
     for start in range(0, len(order), size):
         which = order[start : start + size]
         yield _signals(cases, views, units, which.tolist(), size), which
@@ -54,7 +54,7 @@ def batches(cases: Cases, views: Views, units: Units, size: int) -> Iterator[tup
 def _signals(cases: Cases, views: Views, units: Units, which: list[int], size: int) -> Signals:
     steps = max(len(cases.series[i]) for i in which)
     length = buffer_length(steps)
-    mixes = units.mixes.reshape(-1, len(units.dilations)).astype(np.float32)
+    mixes = units.mixes.reshape(-1, units.mixes.shape[-1]).astype(np.float32)
     values = np.zeros((length, mixes.shape[1], size), np.float32)
     dt = np.zeros((length, size), np.float32)
     for column, i in enumerate(which):

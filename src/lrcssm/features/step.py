@@ -23,7 +23,7 @@ class LiquidState(eqx.Module):
 
     window: Float[Array, "time channels"]
     begun: Bool[Array, ""]
-    units: Float[Array, "group 1 unit"]
+    units: Float[Array, "group unit 1"]
     running: Running
 
 
@@ -54,11 +54,12 @@ class LiquidStep(eqx.Module):
 
     config: Any = eqx.field(static=True)
     dilations: tuple[int, ...] = eqx.field(static=True)
+    sources: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     cell: LRC
     reference: Reference
     mean: tuple[Float[Array, " channel"], Float[Array, " channel"]]
-    levels: Float[Array, "group channel"]
-    differences: Float[Array, "group channel"]
+    levels: Float[Array, "signal channel"]
+    differences: Float[Array, "signal channel"]
     readout: LinearMap | None
 
     @classmethod
@@ -80,7 +81,8 @@ class LiquidStep(eqx.Module):
         high = views.mean.astype(dtype)
         mean = (jnp.asarray(high), jnp.asarray(views.mean - high, dtype))
         return cls(
-            config, tuple(np.asarray(units.dilations).tolist()), units.cell, features.reference, mean,
+            config, tuple(np.asarray(units.dilations).tolist()), tuple(map(tuple, np.asarray(units.sources).tolist())),
+            units.cell, features.reference, mean,
             jnp.asarray(mixes["levels"], dtype), jnp.asarray(mixes["differences"], dtype),
             None if readout is None else LinearMap.of(readout, factor, dtype),
         )  # fmt: skip
@@ -115,7 +117,7 @@ class LiquidStep(eqx.Module):
         The output of the model for all samples so far, and a `LiquidState`.
         """
         sample = jnp.asarray(sample, self.dtype)
-        gap = jnp.reshape(jnp.asarray(1.0 if dt is None else dt, self.dtype), (1, 1))
+        gap = jnp.reshape(jnp.asarray(1.0 if dt is None else dt, self.dtype), (1,))
         # Before the first step a signal is what it is at the first step.
         before = jnp.where(state.begun, state.window[:-1], sample)
         window = jnp.concatenate([sample[None], before])
@@ -131,10 +133,11 @@ class LiquidStep(eqx.Module):
         window = jnp.concatenate([state.window[:1], state.window[:-1]])
         return LiquidState(window, state.begun, state.units, state.running)
 
-    def _taps(self, window: Float[Array, "time channels"]) -> Float[Array, "group 1 tap"]:
-        """The signal of each group at its taps."""
+    def _taps(self, window: Float[Array, "time channels"]) -> Float[Array, "group tap 1"]:
+        """The inputs of each group."""
         rows = np.array(self.dilations)[:, None] * np.arange(TAPS)  # (group, tap)
         now, before = (window.at[rows + k].get(mode="promise_in_bounds") for k in (0, 1))  # (group, tap, channel)
         levels = (now - self.mean[0]) - self.mean[1]
-        parts = self.levels[:, None] * levels + self.differences[:, None] * (now - before)
-        return jnp.sum(parts, 2)[:, None]
+        sources = np.array(self.sources)
+        parts = self.levels[sources] * levels + self.differences[sources] * (now - before)
+        return jnp.sum(parts, 2)[:, :, None]

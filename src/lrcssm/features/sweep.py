@@ -2,6 +2,7 @@
 running statistics. The number of steps is not part of the compiled program, so that few programs serve all lengths."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
@@ -14,30 +15,34 @@ from .units import SPEED, TAPS, Units
 
 
 def taps(
-    values: Float[Array, "time group batch"], dilations: Int[Array, " group"], step: Int[Array, ""] | int
-) -> Float[Array, "group batch tap"]:
-    """The last values of each group's signal."""
-    ago = dilations[:, None] * jnp.arange(TAPS, dtype=dilations.dtype)
-    when = jnp.maximum(step - ago, 0)
-    found = values[when, jnp.arange(len(dilations))[:, None]]  # (group, tap, batch)
-    return jnp.swapaxes(found, 1, 2)
+    values: Float[Array, "time signal batch"], units: Units, step: Int[Array, ""] | int
+) -> Float[Array, "group tap batch"]:
+    """The inputs of each group."""
+    ago = units.dilations[:, None] * jnp.arange(TAPS, dtype=units.dilations.dtype)
+    return values[jnp.maximum(step - ago, 0), units.sources]
 
 
 def advance(
     cell: LRC,
-    state: Float[Array, "group batch unit"],
-    inputs: Float[Array, "group batch tap"],
-    dt: Float[Array, "batch 1"],
-) -> Float[Array, "group batch unit"]:
+    state: Float[Array, "group unit batch"],
+    inputs: Float[Array, "group tap batch"],
+    dt: Float[Array, " batch"],
+) -> Float[Array, "group unit batch"]:
     """The next state of all groups."""
-    one = lambda cell, x, u: cell.step(x, cell.drive(u), SPEED * dt)
-    return eqx.filter_vmap(one)(cell, state, inputs)
+    drive = eqx.filter_vmap(lambda cell, u: cell.drive(u))(cell, jnp.swapaxes(inputs, 1, 2))  # (group, batch, unit)
+    drive = jax.tree.map(lambda a: jnp.swapaxes(a, 1, 2)[..., None], drive)
+    single = lambda cell, x, u: cell.step(x, u, SPEED * dt[:, None])
+    return eqx.filter_vmap(eqx.filter_vmap(single))(_single_units(cell), state[..., None], drive)[..., 0]
 
 
-def resting(cell: LRC, batch: int) -> Float[Array, "group batch unit"]:
+def _single_units(cell: LRC) -> LRC:
+    """Cells of one unit each, `(group, unit)` of them, so that the batch and not the units is the last axis of a step."""
+    return jax.tree.map(lambda a: a[..., None] if a.ndim == 2 else jnp.swapaxes(a, 1, 2)[..., None], cell)
+
+
+def resting(cell: LRC, batch: int) -> Float[Array, "group unit batch"]:
     """The state before the first step."""
-    groups, size = cell.v.shape
-    return jnp.zeros((groups, batch, size), cell.v.dtype)
+    return jnp.zeros((*cell.v.shape, batch), cell.v.dtype)
 
 
 @eqx.filter_jit
@@ -48,9 +53,8 @@ def pooled(units: Units, reference: Reference, signals: Signals) -> Float[Array,
 
     def body(t, carry):
         state, running = carry
-        gap = dt[t][:, None]
-        new = advance(units.cell, state, taps(values, units.dilations, t), gap)
-        return new, statistics.update(running, state, new, (gap > 0).astype(state.dtype), reference)
+        new = advance(units.cell, state, taps(values, units, t), dt[t])
+        return new, statistics.update(running, state, new, (dt[t] > 0).astype(state.dtype), reference)
 
     state, running = lax.fori_loop(jnp.zeros_like(signals.steps), signals.steps, body, (rest, statistics.start(rest)))
     return statistics.finish(running, state, reference)
@@ -59,14 +63,14 @@ def pooled(units: Units, reference: Reference, signals: Signals) -> Float[Array,
 @eqx.filter_jit
 def recorded(
     units: Units, signals: Signals, slots: Int[Array, " time"], count: int
-) -> Float[Array, "slot group batch unit"]:
+) -> Float[Array, "slot group unit batch"]:
     """The states at chosen steps: that of step t is written to slot `slots[t]`, and slot `count - 1` is for the rest."""
     values, dt = signals.values, signals.dt
     rest = resting(units.cell, values.shape[2])
 
     def body(t, carry):
         state, record = carry
-        new = advance(units.cell, state, taps(values, units.dilations, t), dt[t][:, None])
+        new = advance(units.cell, state, taps(values, units, t), dt[t])
         return new, lax.dynamic_update_index_in_dim(record, new, slots[t], 0)
 
     record = jnp.zeros((count, *rest.shape), rest.dtype)

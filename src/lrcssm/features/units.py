@@ -1,15 +1,20 @@
-"""Random liquid units: groups of `LRC` cells, each fed by the last values of one signal, and one mixed signal a group.
+"""Random liquid units: groups of `LRC` cells whose inputs are nine values of mixed signals.
 
-A group sees one signal, a random mix of the channels of one view, at nine equally spaced steps: now, and d, 2d … 8d steps
-ago, where the dilation d differs from group to group. The cell's input weights are random kernels over these nine taps.
-Kernels of mean 0 see shapes whatever the level is; some groups have kernels of one tap, which see the level.
-Before the first step a signal is what it is at the first step.
+A signal is a random mix of the channels of one view. There are two kinds of groups:
 
-Half of the units of a group follow the kernel from step to step; the time constants of the others are log-uniform up to
+    shapes    one signal at nine equally spaced steps: now, and d, 2d … 8d steps ago. The dilation d differs from group to group,
+              and the input weights of the cell are random kernels of mean 0, which respond to shapes at any level.
+    levels    nine signals at the current step (one, if there is one channel), d = 0. Each unit sees one of them.
+
+Channels enter in random order, each one as often as any other. Before the first step a signal has its first value.
+
+Half of the units of a group follow their input from step to step; the time constants of the others are log-uniform up to
 `max_time`. The cells are integrated implicitly, with `SPEED` units of their time from one step of the series to the next:
-that is stable for any gap between two steps, and a step of no time leaves the state as it is.
+this is stable for any gap between two steps, and a step of no time leaves the state as it is.
 """
 
+import itertools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import equinox as eqx
@@ -24,35 +29,32 @@ TAPS = 9
 SPEED = 16.0  # the fastest units keep 1/(1 + 0.95 · SPEED · σ(f)) of the state, about a tenth
 GAIN = 2.0  # the scale of a kernel's response in the argument of its synapse
 FASTEST = 0.95  # the largest elastance at rest
+_MOST_MIXED = 9  # channels of a signal
+_LEVELS, _LEVELS_OF_MANY = 1 / 8, 1 / 4  # share of the groups that see levels, for one channel and for several
 
 
 class Units(NamedTuple):
-    """Groups of units, and the signals that they see.
+    """Groups of units, and their signals.
 
     **Attributes:**
 
     - `cell`: `LRC` cells, their arrays stacked along a first axis of groups.
-    - `dilations`: of each group.
-    - `mixes`: how much of each view and channel is in each group's signal.
+    - `dilations`: of each group; 0 for levels.
+    - `sources`: the signal of each input.
+    - `mixes`: weights of views and channels in each signal.
     """
 
     cell: LRC
     dilations: Int[Array, " group"]
-    mixes: Float[np.ndarray, "view channel group"]
+    sources: Int[Array, "group tap"]
+    mixes: Float[np.ndarray, "view channel signal"]
 
 
 class Design(NamedTuple):
-    """Shape of the random units.
-
-    **Attributes:**
-
-    - `groups`, `units`: groups, and units of a group.
-    - `levels`: the share of the groups whose kernels have one tap.
-    """
+    """Number of groups, and of units in each."""
 
     groups: int
     units: int
-    levels: float = 1 / 8
 
 
 def draw(rng: np.random.Generator, design: Design, views: int, channels: int, length: int, max_time: float) -> Units:
@@ -67,28 +69,46 @@ def draw(rng: np.random.Generator, design: Design, views: int, channels: int, le
     - `max_time`: the longest time constant, in steps.
     """
     groups, units = design.groups, design.units
-    view = np.arange(groups) % views
-    dilations = np.ones(groups, np.int32)
+    dilations = np.zeros(groups, np.int32)
+    sources = np.zeros((groups, TAPS), np.int32)
     kernels = rng.standard_normal((groups, TAPS, units))
     kernels -= kernels.mean(1, keepdims=True)
     top = np.log2(max((length - 1) / (TAPS - 1), 1))
-    for v in range(views):
-        mine = np.flatnonzero(view == v)
-        single = round(len(mine) * design.levels)
-        wide = mine[: len(mine) - single]
-        dilations[wide] = 2 ** np.linspace(0, top, len(wide))
-        for g in mine[len(mine) - single :]:
-            kernels[g] = 0
-            kernels[g, 0] = rng.choice([-1.0, 1.0], units)
-    mixes = np.zeros((views, channels, groups))
-    for g in range(groups):
-        count = int(min(channels, 9) ** rng.uniform(0, 1) + rng.uniform(0, 1))
-        chosen = rng.permutation(channels)[: min(count, channels)]
-        mixes[view[g], chosen, g] = rng.standard_normal(len(chosen)) if channels > 1 else 1.0
+    mixes = []
+
+    def add_signal(view: int, chosen: list[int]) -> int:
+        mix = np.zeros((views, channels))
+        mix[view, chosen] = rng.standard_normal(len(chosen)) if channels > 1 else 1.0
+        mixes.append(mix)
+        return len(mixes) - 1
+
+    for view in range(views):
+        mine = np.arange(view, groups, views)
+        shapes = len(mine) - round(len(mine) * (_LEVELS if channels == 1 else _LEVELS_OF_MANY))
+        dilations[mine[:shapes]] = 2 ** np.linspace(0, top, shapes)
+        deck = _in_turn(rng, channels)
+        for group in mine[:shapes]:
+            count = int(min(channels, _MOST_MIXED) ** rng.uniform() + rng.uniform())
+            sources[group] = add_signal(view, list(itertools.islice(deck, count)))
+        deck = _in_turn(rng, channels)
+        for group in mine[shapes:]:
+            if channels > 1:
+                sources[group] = [add_signal(view, [next(deck)]) for _ in range(TAPS)]
+            else:
+                sources[group] = add_signal(view, [0])
+            kernels[group] = (np.arange(TAPS)[:, None] == rng.permutation(np.arange(units) % TAPS)) * rng.choice(
+                [-1.0, 1.0], units
+            )
     times = np.ones((groups, units))
     slow = units - units // 2
     times[:, units // 2 :] = max(max_time, 1.0) ** rng.uniform(0, 1, (groups, slow))
-    return Units(_cells(rng, kernels, times), jnp.asarray(dilations), mixes)
+    return Units(_cells(rng, kernels, times), jnp.asarray(dilations), jnp.asarray(sources), np.stack(mixes, -1))
+
+
+def _in_turn(rng: np.random.Generator, channels: int) -> Iterator[int]:
+    """Channels without end: all of them in random order, then all of them again."""
+    while True:
+        yield from rng.permutation(channels).tolist()
 
 
 def _cells(rng: np.random.Generator, kernels: np.ndarray, times: np.ndarray) -> LRC:
@@ -128,15 +148,24 @@ def scaled(units: Units, taps: np.ndarray) -> Units:
     return units._replace(cell=with_arrays(cell, a_u=kernels * gain[:, None], b_u=b_u))
 
 
-def cell_arrays(cell: LRC) -> dict[str, Array]:
-    """The arrays of stacked cells by their field."""
-    return {name: value for name, value in vars(cell).items() if eqx.is_array(value)}
+def unit_arrays(units: Units) -> dict[str, np.ndarray]:
+    """All arrays of the units by name."""
+    arrays = {f"cell.{name}": np.asarray(value) for name, value in _arrays(units.cell).items()}
+    return arrays | {name: np.asarray(getattr(units, name)) for name in ("dilations", "sources", "mixes")}
 
 
-def cell_of(arrays: dict[str, np.ndarray]) -> LRC:
-    """The inverse of `cell_arrays`."""
-    groups, taps, units = arrays["a_u"].shape
+def units_of(arrays: dict[str, np.ndarray]) -> Units:
+    """The inverse of `unit_arrays`, among further arrays."""
+    own = {name[5:]: array for name, array in arrays.items() if name.startswith("cell.")}
+    groups, taps, units = own["a_u"].shape
     skeleton = stacked(taps, units, jax.random.split(jax.random.key(0), groups))
-    if set(cell_arrays(skeleton)) != set(arrays):
+    if set(_arrays(skeleton)) != set(own):
         raise ValueError("the arrays are not those of an LRC cell.")
-    return with_arrays(skeleton, **arrays)
+    sources, mixes = arrays["sources"], arrays["mixes"]
+    if sources.shape != (groups, taps) or sources.min() < 0 or sources.max() >= mixes.shape[-1]:
+        raise ValueError("the inputs of the units are not among the signals.")
+    return Units(with_arrays(skeleton, **own), jnp.asarray(arrays["dilations"]), jnp.asarray(sources), mixes)
+
+
+def _arrays(cell: LRC) -> dict[str, Array]:
+    return {name: value for name, value in vars(cell).items() if eqx.is_array(value)}

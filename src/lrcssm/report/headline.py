@@ -11,8 +11,9 @@ from .text import listed
 
 _LONGEST = 60
 STATISTIC_WORDS = {
-    "above": "share above a threshold", "mean": "mean", "std": "standard deviation", "max": "maximum",
-    "min": "minimum", "rises": "share of rises", "last": "last state",
+    "above": "share above a threshold", "late": "share above it, late", "longest": "longest run above it", "mean": "mean",
+    "std": "standard deviation", "max": "maximum", "min": "minimum", "rises": "share of rises", "last": "last state",
+    "leads": "largest of its group", "trails": "smallest of its group",
 }  # fmt: skip
 
 

@@ -156,7 +156,7 @@ class Graph:
         own = (1,) * (len(shape) - len(own)) + tuple(own)
         kept = [n for n, size in zip(own, shape, strict=True) if size != 1]
         if not isinstance(value, Value):
-            return np.reshape(value, kept or (1,))
+            return np.reshape(value, (1, *kept))
         return self.shaped(Value(value.name, value.shape), (1, *_drop_leading_ones(kept)))
 
     def _convert_element_type(self, inputs, shape, dtype, options):
