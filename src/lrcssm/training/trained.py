@@ -146,8 +146,11 @@ class Trained:
         - `given`: names of all channels.
         - `subject`, `remedy`: start and end of the sentence that refuses other names.
         """
-        known = self.channels
-        if known is None or known == tuple(given):
+        if self.channels is None:
+            return None
+        # Names in data sets have their control characters escaped, those that an estimator was given have not.
+        known, given = (tuple(map(printable, names)) for names in (self.channels, given))
+        if known == given:
             return None
         if set(known) != set(given) or len(set(given)) < len(given):
             raise InvalidValue(
