@@ -115,7 +115,11 @@ ESTIMATORS = {
 
 @pytest.mark.parametrize(
     ("kind", "count"),
-    [("ridge", 20), ("ridge forecaster", 20), *(pytest.param(kind, 150, marks=pytest.mark.slow) for kind in ESTIMATORS)],
+    [
+        ("ridge", 20),
+        ("ridge forecaster", 20),
+        *(pytest.param(kind, 150, marks=pytest.mark.slow) for kind in ESTIMATORS),
+    ],
 )
 def test_model_files(tmp_path, kind, count, defaults):
     """A header that was changed: the estimator predicts, or one sentence says what is wrong with the file."""
@@ -140,7 +144,9 @@ def test_model_files(tmp_path, kind, count, defaults):
     assert refused > count // 2 and same > 0
 
 
-@pytest.mark.parametrize("name, value", [("dilations", 2**30), ("dilations", 0), ("mixes", 0), ("cell.b_u", 0), ("views.mean", 0)])
+@pytest.mark.parametrize(
+    "name, value", [("dilations", 2**30), ("dilations", 0), ("mixes", 0), ("cell.b_u", 0), ("views.mean", 0)]
+)
 def test_arrays_of_a_ridge_model_fit_together(tmp_path, name, value, defaults):
     """A stream keeps eight times the largest dilation: 2³⁰ would be 32 GB of samples. Other arrays get another shape."""
     path = tmp_path / "model"

@@ -138,7 +138,7 @@ def test_one_class_is_nothing_to_learn(listed, capsys):
     assert cli.main(["train", "alone.npz", "--out", "run"]) == 2
     assert last_line(capsys.readouterr().err) == "lrcssm: alone has cases of 1 class; give some of at least 2."
     for model in (LrcSSMClassifier(**SMALL), LrcRidgeClassifier(n_features=280)):
-        with pytest.raises(ValueError, match="got y with 1 class, .*; give cases of at least 2 classes"):
+        with pytest.raises(ValueError, match=r"got y with 1 class, .*; give cases of at least 2 classes"):
             model.fit(X[..., 0], np.full(len(y), "a"))
 
 

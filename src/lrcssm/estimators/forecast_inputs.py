@@ -169,6 +169,11 @@ class ForecastInputs:
                 )
         else:
             array = validate_data(self, X, reset=reset, **checks)
+        with np.errstate(over="ignore"):
+            if np.isinf(array.astype(np.float32)).any():
+                raise InvalidValue(
+                    f"X holds {np.nanmax(np.abs(array)):.3g}, which is beyond single precision; give finite numbers below 3e38."
+                )
         if reset:
             self.n_channels_, self.flat_ = array.shape[1], is_flat(X)
         return np.asarray(array, np.float64)

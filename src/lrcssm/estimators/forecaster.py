@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import Cases
+from ..engine import SolveError, Status
 from ..errors import InvalidValue
 from ..features import ForecastModel
 from ..features.forecast import margin_of
 from ..training import Facts, Trained
+from ..training.metrics import worst_status
 from .arrays import seed_of
 from .base import Learner, all_or_nothing
 from .forecast_inputs import several
@@ -188,7 +190,9 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         )
         found, state = [], None
         while len(found) * self.horizon_ < horizon:
-            outputs, state = _piece(self.model_, inputs, mask, dt, state, solver_of(self))
+            outputs, state, worst = _piece(self.model_, inputs, mask, dt, state, solver_of(self))
+            if not (status := Status(int(worst))).ok:
+                raise SolveError(f"The forecast could not be computed. {status.message}")
             outputs = np.asarray(outputs, np.float64).reshape(windows.after.shape)
             found.append(self.base_(self._cases(windows)) + self.gain_ * outputs)
             inputs = np.moveaxis(found[-1] - level, 0, 1).astype(cases.series[0].dtype)
@@ -229,4 +233,5 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
 
 @eqx.filter_jit
 def _piece(model, inputs, mask, dt, state, solver):
-    return model(inputs, mask=mask, dt=dt, state=state, solver=solver)
+    outputs, state, passed = model.run(inputs, mask=mask, dt=dt, state=state, solver=solver, throw=False)
+    return outputs, state, worst_status(passed)

@@ -253,7 +253,11 @@ class ForecastModel:
             part = Part(one["transform"], float(one["share"]), LagMap.from_arrays(one, own), *fitted)
             wide = part.map.columns(config.window, config.input_dim, config.horizon)
             fits = part.map.units.mixes.shape[1] == config.input_dim and part.bases.shape == (len(BASES),)
-            if not fits or part.map.channels * config.horizon != config.output_dim or part.transform not in ("linear", "log"):
+            if (
+                not fits
+                or part.map.channels * config.horizon != config.output_dim
+                or part.transform not in ("linear", "log")
+            ):
                 raise ValueError("its parts are not those of its configuration")
             if max(part.map.season, part.map.near) > config.window:
                 raise ValueError("its season or near steps are longer than its window")

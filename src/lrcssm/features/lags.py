@@ -171,7 +171,7 @@ class LagMap:
             raise ValueError("its sizes are not whole numbers")
         found = cls(**sizes, views=views, units=units, **own)
         channels, others = found.channels, units.mixes.shape[1] - found.channels
-        if not (0 < channels and 0 <= found.known <= others and 0 < found.season and 0 < found.near):
+        if not (channels > 0 and 0 <= found.known <= others and found.season > 0 and found.near > 0):
             raise ValueError("its channels, season or near steps are not those of its arrays")
         each = cell.v.size
         for names, size in ((_OWN[:3], channels), (_OWN[3:5], others), (_OWN[5:], each)):
