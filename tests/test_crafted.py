@@ -1,5 +1,6 @@
 """Descriptions of runs, journals of studies and checkpoints that someone else wrote: used, or refused in one sentence."""
 
+import contextlib
 import errno
 import json
 import os
@@ -12,6 +13,7 @@ from test_checkpoint import CONFIG, model, run, waves
 from test_training import as_a_user_has_it  # noqa: F401, a fixture
 from tuning.studies import made, options, wave_file
 
+import lrcssm
 from lrcssm import LrcssmError, cli, files
 from lrcssm.errors import WriteError
 from lrcssm.files import FileError, read_arrays, write_arrays
@@ -51,9 +53,10 @@ def alone(tmp_path, monkeypatch):
 def said(words, capsys):
     """The exit code of a command and its complaint, which is one line; a traceback would be raised here."""
     code = cli.main(words)
-    complaint = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lrcssm: ")]
+    out, err = capsys.readouterr()
+    complaint = [line for line in err.splitlines() if line.startswith("lrcssm: ")]
     assert code in (0, 2) and len(complaint) == (code == 2)
-    assert all(line.isprintable() for line in complaint)
+    assert all(line.isprintable() for line in (out + err).splitlines())
     return code
 
 
@@ -97,6 +100,63 @@ def test_journals_of_studies(tmp_path, capsys, monkeypatch, count):
     assert refused > count // 10
     path.write_text("\n".join(lines) + "\n")
     assert said(["tune", "show", "s"], capsys) == 0
+
+
+SERIES = np.random.default_rng(0).normal(size=(8, 2, 12))
+WAVE = np.sin(np.arange(60) / 3)
+FEW = {"hidden_dim": 4, "state_dim": 4, "num_blocks": 1, "steps": 1, "random_state": 0}
+ESTIMATORS = {
+    "gradient": lambda: lrcssm.LrcSSMRegressor(**FEW, patch=1).fit(SERIES, np.arange(8.0)),
+    "ridge": lambda: lrcssm.LrcRidgeClassifier(n_features=28, random_state=0).fit(SERIES, list("abababab")),
+    "ridge forecaster": lambda: lrcssm.LrcRidgeForecaster(horizon=2, season=3, n_units=4, random_state=0).fit(WAVE),
+    "forecaster": lambda: lrcssm.LrcSSMForecaster(**FEW, horizon=2, window=8, season=1).fit(WAVE),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("ridge", 20),
+        ("ridge forecaster", 20),
+        *(pytest.param(kind, 150, marks=pytest.mark.slow) for kind in ESTIMATORS),
+    ],
+)
+def test_model_files(tmp_path, kind, count, defaults):
+    """A header that was changed: the estimator predicts, or one sentence says what is wrong with the file."""
+    estimator = ESTIMATORS[kind]()
+    path, given = tmp_path / "model", () if hasattr(estimator, "window_") else (SERIES,)
+    estimator.save(path)
+    want = estimator.predict(*given)
+    header, arrays = read_arrays(path, kind="model")
+    document, refused, same = {name: header[name] for name in header if name not in ("format", "arrays")}, 0, 0
+    for mutant in mutants(document, count, 3):
+        try:
+            write_arrays(path, mutant if isinstance(mutant, dict) else {}, arrays)
+        except ValueError:  # a number that JSON does not have
+            continue
+        try:
+            same += np.array_equal(type(estimator).load(path).predict(*given), want)
+        except LrcssmError as error:
+            assert str(error).isprintable()
+            refused += 1
+        with contextlib.suppress(LrcssmError):
+            lrcssm.load(path)
+    assert refused > count // 2 and same > 0
+
+
+@pytest.mark.parametrize(
+    "name, value", [("dilations", 2**30), ("dilations", 0), ("mixes", 0), ("cell.b_u", 0), ("views.mean", 0)]
+)
+def test_arrays_of_a_ridge_model_fit_together(tmp_path, name, value, defaults):
+    """A stream keeps eight times the largest dilation: 2³⁰ would be 32 GB of samples. Other arrays get another shape."""
+    path = tmp_path / "model"
+    lrcssm.LrcRidgeClassifier(n_features=28, views=["levels"], random_state=0).fit(SERIES, list("abababab")).save(path)
+    header, arrays = read_arrays(path, kind="model")
+    array = arrays[f"model{name}"]
+    arrays[f"model{name}"] = np.full_like(array, value) if name == "dilations" else np.repeat(array, 2, -1)
+    write_arrays(path, {key: header[key] for key in header if key not in ("format", "arrays")}, arrays)
+    with pytest.raises(FileError, match=f"its {name} has shape|its dilations are not whole numbers from 1 to"):
+        lrcssm.load(path)
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -89,8 +89,14 @@ def test_features_equal_a_plain_loop(missing, irregular):
     features = doubled(FeatureMap.of(cases, n_features=count * len(STATISTICS), batch=3))
     assert features.views.names == VIEWS
     assert cases.valid is not None and not all(one.all() for one in cases.valid)
+    assert len(features.names()) == count * len(STATISTICS)
+    equals_a_loop(features, cases)
+
+
+def equals_a_loop(features, cases):
+    """Compare the features of each case with those of a plain loop."""
     found = features(cases)
-    assert found.shape == (4, count * len(STATISTICS)) == (4, len(features.names()))
+    assert len(found) == len(cases)
     for i in range(len(cases)):
         dt = np.ones(len(cases.series[i])) if cases.dt is None else cases.dt[i].astype(np.float32)
         dt = dt if cases.valid is None else dt * cases.valid[i]
@@ -151,9 +157,9 @@ def test_views_of_a_masked_series():
 
 @pytest.mark.parametrize("length", [1, 2, 9])
 def test_short_series(length):
-    cases = Cases.of(series(lengths=(length,) * 3))
-    features = FeatureMap.of(cases, n_features=5 * len(STATISTICS))
-    assert np.isfinite(features(cases)).all()
+    """Of one step too, whose kernels look back to before the series."""
+    cases = Cases.of(series(lengths=(length,) * 3), dtype=np.float64)
+    equals_a_loop(doubled(FeatureMap.of(cases, n_features=5 * len(STATISTICS))), cases)
 
 
 def test_constant_series():
@@ -179,12 +185,25 @@ def test_thresholds_are_quantiles_of_the_training_states():
     np.testing.assert_allclose(shares, expected, atol=0.06)
 
 
+def test_thresholds_keep_away_from_states_that_many_cases_have():
+    """Before a series moves, kernels of mean 0 see nothing: the first state of a unit is the same in all cases, to rounding."""
+    cases = Cases.of(series(lengths=(30,) * 12, channels=1))
+    features = FeatureMap.of(cases, n_features=20 * len(STATISTICS), views=["levels", "differences"])
+    first = Cases.of([one[:1] for one in series(lengths=(1,) * 5, channels=1, seed=3)])
+    after = features(first).reshape(5, len(STATISTICS), -1)[:, STATISTICS.index("last")]
+    same = np.ptp(after, 0) < 1e-5
+    thresholds = (features.reference.thresholds - features.reference.mean) / features.reference.scale
+    apart = np.abs(np.asarray(thresholds).reshape(THRESHOLDS, -1) - after.mean(0))[:, same]
+    assert same.sum() >= 10 and apart.min() > 5e-5
+
+
 def test_states_are_bounded_for_any_gap():
     data = series(lengths=(40,) * 3)
     times = np.cumsum(np.where(np.arange(40) == 20, 1e6, 1.0))
-    cases = Cases.of(data, times=[times] * 3)
-    features = FeatureMap.of(cases, n_features=10 * len(STATISTICS))
-    assert np.isfinite(features(cases)).all()
+    cases = Cases.of(data, times=[times] * 3, dtype=np.float64)
+    features = doubled(FeatureMap.of(cases, n_features=10 * len(STATISTICS)))
+    equals_a_loop(features, cases)
+    assert np.abs(features(cases)).max() < 20  # in units of the training states
 
 
 def test_few_lengths_are_compiled():

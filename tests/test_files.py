@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import resource
+import time
 import zlib
 
 import jax
@@ -119,7 +120,9 @@ def damaged(good, rng):
     yield with_header(lambda h: h.update(kind="checkpoint"))
     yield with_header(lambda h: h.update(config={}))
     yield with_header(lambda h: h.update(config=[1]))
-    yield with_header(lambda h: h["config"].update(hidden_dim=10**9))
+    # Sizes for which making the model would take hours, or more memory than there is.
+    for sizes in ({"hidden_dim": 10**9}, {"num_blocks": 10**4}, {"state_dim": 10**9}, {"patch": 10**9}):
+        yield with_header(lambda h, sizes=sizes: h["config"].update(sizes))
     yield with_header(lambda h: h["config"].update(cell="os.system"))
     yield with_header(lambda h: h["config"].update(cell_options={"units": 3}))
     for field, value in (
@@ -143,9 +146,11 @@ def test_damaged_files_give_one_sentence(good, tmp_path):
     count = 0
     for data in damaged(good, np.random.default_rng(0)):
         path.write_bytes(data)
+        start = time.process_time()
         with pytest.raises(FileError) as caught:
             load(path)
-        assert str(path) in str(caught.value) and "\n" not in str(caught.value)[:200]
+        assert str(path) in str(caught.value) and str(caught.value).isprintable()
+        assert time.process_time() - start < 2
         count += 1
     assert count >= 290
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # kilobytes

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import jax
 import numpy as np
@@ -331,15 +332,46 @@ def test_methods(capsys, tmp_path):
 def test_gradients_start_from_ridge_on_lags(fitted, tmp_path):
     """The gain is the best of eleven on the held-out part: without the network it would be ridge on lags."""
     y = sines()
-    assert 0 <= fitted.gain_ <= 1 and fitted.base_.config.season == 1
+    assert fitted.base_.config.season == 1
     base = fitted.base_(Cases.of(y[None, -12:, None], dtype=np.float64))[0, :, 0]
     outputs = fitted.model_(jax.numpy.asarray((y[-12:] - y[-12:].mean()).astype(np.float32))[:, None])[0]
     np.testing.assert_allclose(fitted.predict(), base + fitted.gain_ * np.asarray(outputs), rtol=1e-4, atol=1e-5)
+    held = [
+        y[begin : begin + 15] for begin in range(len(y) - round(fitted.validation_fraction * len(y)) - 12, len(y) - 14)
+    ]
+    errors = np.zeros(11)
+    for one in held:
+        start = fitted.base_(Cases.of(one[None, :12, None], dtype=np.float64))[0, :, 0]
+        own = fitted.model_(jax.numpy.asarray((one[:12] - one[:12].mean()).astype(np.float32))[:, None])[0]
+        errors += [np.abs(start + gain * np.asarray(own) - one[12:]).mean() for gain in np.linspace(0, 1, 11)]
+    assert fitted.gain_ == np.linspace(0, 1, 11)[errors.argmin()] and errors.argmin() < 10
     low, high = fitted.predict_interval(coverage=0.5)
     assert (low < fitted.predict()).all() and (fitted.predict() < high).all()
     np.testing.assert_allclose(high - fitted.predict(), fitted.predict() - low, rtol=1e-6)
     fitted.save(tmp_path / "model")
     np.testing.assert_array_equal(LrcSSMForecaster.load(tmp_path / "model").predict_interval(coverage=0.5), (low, high))
+
+
+@pytest.mark.parametrize("kind", [LrcSSMForecaster, lrcssm.LrcRidgeForecaster])
+def test_values_that_are_too_large_are_no_forecast(kind, fitted):
+    """A fill value at the end: a finite forecast or one sentence, and no warning."""
+    y = sines()
+    model = (
+        fitted if kind is LrcSSMForecaster else kind(horizon=3, window=12, season=1, n_units=4, random_state=0).fit(y)
+    )
+    for value, says in (
+        (1e20, ""),
+        (3.3e38, "not finite|NaN or infinity"),
+        (1e39, "X holds 1e.39, which is beyond single"),
+    ):
+        y[-2] = value
+        for call in (model.predict, model.predict_interval):
+            try:
+                found = call(y)
+            except lrcssm.LrcssmError as error:
+                assert re.search(says, str(error)) and says and str(error).isprintable()
+            else:
+                assert np.isfinite(found).all() and value < 1e39
 
 
 def test_the_season_is_used():

@@ -12,6 +12,7 @@ import lrcssm
 from lrcssm import LrcRidgeClassifier, LrcSSMClassifier, LrcSSMRegressor, cli
 from lrcssm.errors import TrainingError
 from lrcssm.locks import alone
+from lrcssm.training.predictions import as_csv
 
 TINY = ["--hidden-dim", "4", "--state-dim", "4", "--num-blocks", "1", "--patch", "1", "--steps", "2", "--batch", "4"]
 SMALL = {"hidden_dim": 4, "state_dim": 4, "num_blocks": 1, "patch": 1, "steps": 2, "batch": 4, "validation_fraction": 0.0, "random_state": 0}  # fmt: skip
@@ -99,6 +100,15 @@ def test_partial_fit_heeds_the_status(kind):
     np.testing.assert_array_equal(model.predict(X[..., 0]), want)
 
 
+def test_partial_fit_heeds_a_solve_without_an_end():
+    """The loss is finite here: only the status says that the states are wrong."""
+    X, y = waves()
+    model = LrcSSMRegressor(**SMALL, solver=lrcssm.DEER(max_steps=1))
+    with pytest.raises(TrainingError, match=r"Training failed at step 1, .* used up max_steps"):
+        model.partial_fit(X[..., 0], y)
+    assert not hasattr(model, "trained_")
+
+
 def test_one_process_at_a_time(tmp_path, capsys):
     write("a.npz", *waves())
     with alone(tmp_path / "run", ".lock") as mine:
@@ -118,6 +128,51 @@ def test_a_folder_that_a_kill_left_can_be_used(left, tmp_path):
     assert cli.main(["train", "a.npz", "--out", "run", "--quiet", "--overwrite", *TINY]) == 0
     assert json.loads((tmp_path / "run" / "run.json").read_text())["data"]["name"] == "a"
     assert not (tmp_path / "run" / ".lock").exists()
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_one_class_is_nothing_to_learn(listed, capsys):
+    """Also if the file lists two, of which one has no case."""
+    X, y = waves()
+    write("alone.npz", X, np.full(len(y), "a"), **({"classes": np.array(["a", "b"])} if listed else {}))
+    assert cli.main(["train", "alone.npz", "--out", "run"]) == 2
+    assert last_line(capsys.readouterr().err) == "lrcssm: alone has cases of 1 class; give some of at least 2."
+    for model in (LrcSSMClassifier(**SMALL), LrcRidgeClassifier(n_features=280)):
+        with pytest.raises(ValueError, match=r"got y with 1 class, .*; give cases of at least 2 classes"):
+            model.fit(X[..., 0], np.full(len(y), "a"))
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "forecast"])
+def test_no_text_from_a_model_or_a_table_controls_a_terminal(command, capsys):
+    """Labels of a model file that someone else wrote, and names of columns, to the terminal and to spreadsheets."""
+    bad = "\x1b]0;x\x07\x9b31m"
+    X, y = waves()
+    if command == "forecast":
+        cells = "\n".join(f"{value:.3f},{value + 1:.3f}" for value in np.sin(np.arange(60) / 2))
+        with open("table.csv", "w", encoding="utf-8") as file:
+            file.write(f"=cmd|' /C calc'!A0,y{bad}\n{cells}\n")
+        words = ["forecast", "table.csv", "--horizon", "2", "--origins", "1", "--season", "1", "--coverage", "0.5"]
+    else:
+        model = LrcRidgeClassifier(n_features=28, random_state=0).fit(X[..., 0], np.array(["up", f"down{bad}"])[y])
+        lrcssm.training.Trained(model.model_, model.classes_, channels=(f"x{bad}",)).save("model.lrcssm")
+        write("new.npz", X, np.array(["up", f"down{bad}"])[y], channel_names=np.array([f"x{bad}"]))
+        words = [command, "model.lrcssm", "new.npz"]
+    assert cli.main(words) == 0
+    text = "".join(capsys.readouterr())
+    assert "\\x1b" in text and all(line.isprintable() for line in text.splitlines())
+    if command == "forecast":
+        with open("table-forecast.csv", newline="") as file:
+            assert next(csv.reader(file))[1] == "'=cmd|' /C calc'!A0"
+        return
+    write("other.npz", X, y, channel_names=np.array(["z"]))
+    assert cli.main([command, "model.lrcssm", "other.npz"]) == 2
+    assert last_line(capsys.readouterr().err).isprintable()
+
+
+def test_labels_below_zero_stay_numbers():
+    """A spreadsheet takes =, + and − for the start of a formula, but -1 is a number."""
+    rows = [{"case": 0, "prediction": "-1", "p(-1)": 0.5}, {"case": 1, "prediction": "-1+cmd", "p(-1)": 0.5}]
+    assert as_csv(rows) == "case,prediction,p(-1)\n0,-1,0.5\n1,'-1+cmd,0.5\n"
 
 
 def test_names_that_are_programs_elsewhere(tmp_path):

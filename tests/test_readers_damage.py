@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lrcssm import FileError
-from lrcssm.data.dataset import printable
 from lrcssm.data.readers import read
+from lrcssm.errors import printable
 
 RNG = np.random.default_rng(0)
 TS = (

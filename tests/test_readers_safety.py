@@ -10,8 +10,9 @@ import pytest
 
 from lrcssm import FileError
 from lrcssm.data import Dataset
-from lrcssm.data.dataset import printable, safe_name
+from lrcssm.data.dataset import safe_name
 from lrcssm.data.readers import read
+from lrcssm.errors import printable
 
 NAMES = {
     "../../X": "X", "/etc/passwd": "etc_passwd", "..": "data", "": "data", "a/b\\c": "a_b_c", "my set": "my set", "C:\\x": "C:_x",

@@ -22,8 +22,10 @@ def single_precision():
 
 
 def fitted(task="classify", views=STREAMED, channels=2, length=40, n_features=280):
-    data = [one[:, :channels] for one in offset((length,) * 6)]
-    targets = np.array([0, 1, 2, 0, 1, 2])
+    """A model that has learned something: its targets turn the first channel quickly, slowly or not at all."""
+    targets = np.arange(12) % 3
+    waves = 3 * np.sin(np.outer([0.0, 0.3, 0.9], np.arange(length)))[targets]
+    data = [one[:, :channels] + wave[:, None] for one, wave in zip(offset((length,) * 12), waves, strict=True)]
     if task == "features":
         return LiquidModel.fit(Cases.of(data, targets), "regress", 1, n_features=n_features, views=views)._replace(
             task="features", readout=None
@@ -33,9 +35,17 @@ def fitted(task="classify", views=STREAMED, channels=2, length=40, n_features=28
     )
 
 
-def agrees(model, run, timed):
+# Programs round in different places, states by about 1e-6 of their scale. Three things make more of it. The spread of a single
+# step, which is 0, is the root of a difference of two equal squares: up to √eps = 3e-4 of the state. The read-out takes the root
+# of the distance of a feature from its mean in training, which has an infinite slope there. And whether a state counts as above
+# a threshold is decided by its last digit if both are equal to rounding; that is one of some million in a model of the default
+# size, where a step more or less in a share is up to 1e-3 of the outputs, and none in the small ones here.
+ROUNDING = 1e-4
+
+
+def agrees(model, run, timed, tolerance=ROUNDING):
     """Compare a program, called with arrays of one stream by name, with the stream of the model."""
-    stream = Trained(model).stream()
+    stream, outputs = Trained(model).stream(), []
     (samples,) = offset((25,), seed=5)
     samples = samples[:, : model.config.input_dim].astype(np.float32)
     dt = np.random.default_rng(0).uniform(0.5, 1.5, 25).astype(np.float32)
@@ -45,7 +55,9 @@ def agrees(model, run, timed):
         now = {"sample": sample[None], "state": state, "begin": np.array([t == 0])}
         output, state = run(now | ({"dt": dt[t : t + 1]} if timed else {}))
         expected = stream.push(sample, float(dt[t]) if timed else None)
-        np.testing.assert_allclose(output[0], expected, atol=2 * RIDGE_TOLERANCE * max(1, np.abs(expected).max()))
+        np.testing.assert_allclose(output[0], expected, atol=tolerance * max(1, np.abs(expected).max()))
+        outputs.append(expected)
+    assert np.ptp(outputs, 0).max() > 0.05
 
 
 @pytest.mark.parametrize("timed", [False, True])
@@ -57,7 +69,7 @@ def test_stablehlo(tmp_path, capsys, timed):
     words = ["export", str(tmp_path), "--out", str(path), "--json"]
     assert cli.main([*words, "--what", "step", *(["--timed"] if timed else [])]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["error"] < 1e-3 and facts["inputs"]["sample"] == ["b", 2]
+    assert facts["error"] < ROUNDING and facts["inputs"]["sample"] == ["b", 2]
     loaded = jax.export.deserialize(bytearray(path.read_bytes()))
     agrees(model, lambda given: [np.asarray(part) for part in loaded.call(*given.values())], timed)
     assert cli.main(words) == 2
@@ -91,6 +103,7 @@ def test_onnx(tmp_path, given, timed):
 
     model = fitted(**given)
     lean_model(program(model, "step", timed=timed))  # our own translator knows all of it
-    assert to_onnx(tmp_path / "step.onnx", model, what="step", timed=timed) < 1e-3
+    tolerance = RIDGE_TOLERANCE if "length" in given or model.readout is None else ROUNDING
+    assert to_onnx(tmp_path / "step.onnx", model, what="step", timed=timed) < tolerance
     session = open_session((tmp_path / "step.onnx").read_bytes())
-    agrees(model, lambda now: session.run(None, now), timed)
+    agrees(model, lambda now: session.run(None, now), timed, tolerance)

@@ -1,5 +1,7 @@
 """A solve succeeds only if each unit is right at each step: no scale, of another unit or time or infinite, excuses it."""
 
+import types
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ from cases import SOLVERS, normal
 from truth import truth_and_reach, wrong
 
 from lrcssm import DEER, ELK, Auto, Jacobi, Sequential, Sharded, Status, cells, solve
+from lrcssm.engine import sharded
 from lrcssm.engine.tolerance import scale, within
 from lrcssm.training import make_mesh
 
@@ -93,6 +96,39 @@ def test_a_large_unit_excuses_no_other(name):
     sizes = np.max(np.abs(reference.loop(reference.gru, cell, inputs, state)[1:]), (0, 1))
     assert np.sum(sizes > 1e5) and np.sum(sizes < 2)
     assert check(cell, reference.gru, inputs, state, solver) == Status.SUCCESS
+
+
+def test_a_large_unit_excuses_no_other_over_eight_devices():
+    """Two devices are exact after one iteration, whatever the tolerance; these are eight, which one device plays."""
+    cell = cells.GRU(3, 8, dtype=jnp.float32, key=jax.random.key(5))
+    inputs, state = normal(np.random.default_rng(5), (16, 2, 3), jnp.float32), jnp.full((2, 8), 1e6, jnp.float32)
+
+    def solved(cell, inputs, state, dt, mask):
+        found = solve(cell, inputs, state=state, dt=dt, mask=mask, solver=Sequential(), throw=False)
+        return found.states, found.final, found.status
+
+    how = types.SimpleNamespace(sequence="sequence")
+    part = lambda inputs: sharded._shoot(solved, (cell, inputs, None, None), state, cell.structure, how, 8)
+    states, _, status, _, _ = jax.jit(jax.vmap(part, axis_name="sequence"))(inputs.reshape(8, 2, 2, 3))
+    step = lambda t, x: reference.loop(reference.gru, cell, np.asarray(inputs[t : t + 1]), x)[0]
+    truth, reach = truth_and_reach(step, np.asarray(state), 16, EPS)
+    assert np.all(status == Status.SUCCESS)
+    assert not np.any(wrong(np.asarray(states).reshape(truth.shape), truth, reach, EPS))
+
+
+def test_parts_that_do_not_meet_are_no_success(monkeypatch):
+    """The last look at the shard boundaries: a unit that is off there fails, however large another one is."""
+    begin = jnp.asarray([[[1e6, 1.0]], [[1e6, 1.0]]], jnp.float32)
+    for off, met in ((1e-7, True), (1e-3, False)):
+        ends = begin.at[0, 0, 1].add(off)
+        found = sharded._mismatch((begin, ends), (begin, ends), jnp.zeros((2, 1, 2), jnp.float32), 1e-6, 1e-5)
+        assert bool(found[1][0]) == met
+        np.testing.assert_allclose(found[0], off, rtol=0.3)
+    monkeypatch.setattr(sharded, "_mismatch", lambda *given: (jnp.ones(2, jnp.float32), jnp.asarray([True, False])))
+    cell = cells.GRU(3, 5, dtype=jnp.float32, key=jax.random.key(0))
+    solver = Sharded(make_mesh(1, 2), Sequential())
+    found = solve(cell, jnp.ones((7, 2, 3), jnp.float32), solver=solver, throw=False)
+    assert found.status.tolist() == [Status.SUCCESS, Status.APART]
 
 
 @pytest.mark.parametrize("name", ["DEER", "ELK", "Jacobi"])

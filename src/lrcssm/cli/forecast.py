@@ -1,8 +1,6 @@
 """`lrcssm forecast`: the next values of a series in a table, judged by rolling origins."""
 
-import csv
 import dataclasses
-import io
 import json
 import sys
 from typing import Annotated, Any, Literal
@@ -15,6 +13,7 @@ from ..errors import InvalidValue
 from ..files import write_text
 from ..machine import check_destination
 from ..memory import keep_memory
+from ..training.predictions import csv_table
 from .options import Missing
 from .parser import Arg
 from .progress import finite
@@ -228,13 +227,11 @@ def _forecast(data: _Data, options: Forecast) -> _Found:
 
 def _csv(data: _Data, found: _Found) -> str:
     """The forecast as a table."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["time", *(f"{name}{end}" for name in data.names for end in ("", " low", " high"))])
+    rows = [["time", *(f"{name}{end}" for name in data.names for end in ("", " low", " high"))]]
     for i, when in enumerate(data.ahead):
         cells = (part[i, k] for k in range(len(data.names)) for part in (found.forecast, found.low, found.high))
-        writer.writerow([when, *(f"{cell:.6g}" for cell in cells)])
-    return text.getvalue()
+        rows.append([when, *(f"{cell:.6g}" for cell in cells)])
+    return csv_table(rows)
 
 
 def _season(found: _Found, options: Forecast) -> str:

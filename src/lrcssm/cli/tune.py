@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from ..data import load
 from ..data.catalogue import from_anywhere
-from ..errors import InvalidValue, WriteError
+from ..errors import InvalidValue, WriteError, printable
 from ..report.table import print_table
 from .options import ColumnOptions, DataDir, Missing, ModelOptions, SolverName, TrainingOptions, given
 from .parser import Arg
@@ -265,7 +265,7 @@ def _print_command(study: Any) -> None:
     if text := best_command(study):
         best = leaders(study.trials())
         which = "best trial" if len(best) == 1 else f"first of {len(best)} trials with equal scores"
-        print(f"To train the {which}:\n{text}")  # in one line, to be copied
+        print(f"To train the {which}:\n{printable(text)}")  # in one line, to be copied
 
 
 def check_name(name: str) -> None:

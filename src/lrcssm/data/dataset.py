@@ -2,17 +2,14 @@
 
 import dataclasses
 import re
-import unicodedata
 
 import numpy as np
 
-from ..errors import InvalidValue
+from ..errors import InvalidValue, printable
 from .cases import Cases
 from .splits import VALIDATION, Split, hold_out
 
 _LONGEST_NAME = 80
-# Marks that change the direction of the text after them.
-_DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,13 +152,3 @@ def safe_name(text: str) -> str:
     """
     plain = printable(text).replace("\\", "/").strip("./ ")
     return re.sub(r"(?:/|\.\.+)+", "_", plain)[:_LONGEST_NAME].strip("./ ") or "data"
-
-
-def printable(text: str) -> str:
-    """Escape characters that control a terminal or turn text around, as in `\\x1b`."""
-    if text.isprintable():
-        return text
-    return "".join(
-        one.encode("unicode_escape").decode() if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") or one in _DIRECTIONS
-        else one for one in text
-    )  # fmt: skip

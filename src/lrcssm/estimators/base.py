@@ -6,7 +6,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -135,6 +135,7 @@ class SeriesLearner(Learner, SeriesParameters):
 
     table_: bool
     seed_: int
+    _needed: ClassVar[tuple[str, ...]] = ("table_",)
     _progress: TrainState
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:

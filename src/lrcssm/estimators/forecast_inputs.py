@@ -1,7 +1,7 @@
 """Series, covariates and times of forecasters as windows, checked."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class ForecastInputs:
     n_channels_: int
     n_past_: int
     n_future_: int
+    _needed: ClassVar[tuple[str, ...]] = _FACTS
 
     def _choose_season(self, series: Sequence[np.ndarray]) -> None:
         """Set `season_`, guessed from the channels to forecast if it is not given."""
@@ -168,6 +169,11 @@ class ForecastInputs:
                 )
         else:
             array = validate_data(self, X, reset=reset, **checks)
+        with np.errstate(over="ignore"):
+            if np.isinf(array.astype(np.float32)).any():
+                raise InvalidValue(
+                    f"X holds {np.nanmax(np.abs(array)):.3g}, which is beyond single precision; give finite numbers below 3e38."
+                )
         if reset:
             self.n_channels_, self.flat_ = array.shape[1], is_flat(X)
         return np.asarray(array, np.float64)
@@ -182,6 +188,17 @@ class ForecastInputs:
     def _remember_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
         listed = lambda word: [arrays[f"{word} {i}"] for i in range(len(arrays)) if f"{word} {i}" in arrays]
         self.tails_, self.stamps_, self.naive_error_ = listed("tail"), listed("stamps") or None, arrays["naive error"]
+        config: Any = self.trained_.model.config  # pyright: ignore[reportAttributeAccessIssue]
+        sizes = {name: getattr(config, name) for name in ("window", "horizon", "season") if hasattr(config, name)}
+        wanted = {name: getattr(self, f"{name}_") for name in sizes}
+        if sizes != wanted or config.output_dim != self.horizon_ * self.n_channels_:
+            raise ValueError("its window, horizon or season is not that of its model")
+        fits = [one.ndim == 2 and one.shape[1] == config.input_dim and len(one) >= self.window_ for one in self.tails_]
+        times = [one.shape for one in self.stamps_ or ()]
+        if not fits or not all(fits) or (times and times != [one.shape[:1] for one in self.tails_]):
+            raise ValueError("the ends of its series are not those of its model")
+        if self.naive_error_.shape != (self.n_channels_,) or (self.unit_ is None) != (self.stamps_ is None):
+            raise ValueError("its times or errors are not those of its series")
 
 
 def several(X: Any) -> bool:

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import Cases
+from ..engine import SolveError, Status
 from ..errors import InvalidValue
 from ..features import ForecastModel
 from ..features.forecast import margin_of
 from ..training import Facts, Trained
+from ..training.metrics import worst_status
 from .arrays import seed_of
 from .base import Learner, all_or_nothing
 from .forecast_inputs import several
@@ -188,7 +190,9 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         )
         found, state = [], None
         while len(found) * self.horizon_ < horizon:
-            outputs, state = _piece(self.model_, inputs, mask, dt, state, solver_of(self))
+            outputs, state, worst = _piece(self.model_, inputs, mask, dt, state, solver_of(self))
+            if not (status := Status(int(worst))).ok:
+                raise SolveError(f"The forecast could not be computed. {status.message}")
             outputs = np.asarray(outputs, np.float64).reshape(windows.after.shape)
             found.append(self.base_(self._cases(windows)) + self.gain_ * outputs)
             inputs = np.moveaxis(found[-1] - level, 0, 1).astype(cases.series[0].dtype)
@@ -212,6 +216,12 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         if "base" in facts:
             own = {name.removeprefix(_BASE): one for name, one in arrays.items() if name.startswith(_BASE)}
             self.base_, self.errors_ = ForecastModel.from_arrays(facts.pop("base"), own), arrays["held-out errors"]
+            shape = (facts["horizon_"], facts["n_channels_"])
+            sizes = (self.base_.config.window, self.base_.config.horizon, self.base_.config.input_dim)
+            if self.errors_.shape[1:] != shape or sizes != (facts["window_"], *shape) or "gain_" not in facts:
+                raise ValueError("its start is not that of its model")
+        elif not isinstance(self.model_, ForecastModel):
+            raise ValueError("its start is missing")
         super()._remember(facts, arrays)
         self._remember_arrays(arrays)
 
@@ -223,4 +233,5 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
 
 @eqx.filter_jit
 def _piece(model, inputs, mask, dt, state, solver):
-    return model(inputs, mask=mask, dt=dt, state=state, solver=solver)
+    outputs, state, passed = model.run(inputs, mask=mask, dt=dt, state=state, solver=solver, throw=False)
+    return outputs, state, worst_status(passed)

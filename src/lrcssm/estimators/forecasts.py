@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InvalidValue
+from ..errors import InvalidValue, PredictionError
 from .forecast_inputs import ForecastInputs, is_flat, several
 from .windows import Windows, positions, seasonal_naive, usable
 
@@ -44,7 +44,8 @@ class Forecasts(ForecastInputs):
         """
         horizon = self._asked(horizon)
         windows, known, gaps, single, flat = self._last_windows(X, horizon, times, past_covariates, future_covariates)
-        found = self._roll(windows, known, horizon + max(gaps))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = _finite(self._roll(windows, known, horizon + max(gaps)), windows)
         return _shaped([one[gap : gap + horizon] for one, gap in zip(found, gaps, strict=True)], single, flat)
 
     def predict_interval(
@@ -73,7 +74,8 @@ class Forecasts(ForecastInputs):
                 f"predict_interval got horizon={horizon}; the errors of training tell about {self.horizon_ - max(gaps)} steps "
                 "after the end; fit with a larger horizon."
             )
-        low, high = self._ends(windows, coverage)
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = (_finite(end, windows) for end in self._ends(windows, coverage))
         cut = lambda part: [one[gap : gap + horizon] for one, gap in zip(part, gaps, strict=True)]
         return _shaped(cut(low), single, flat), _shaped(cut(high), single, flat)
 
@@ -243,6 +245,17 @@ class Forecasts(ForecastInputs):
             f"{prefix}mae": float(np.mean(np.abs(error))),
             f"{prefix}mase": float(np.mean(np.abs(relative))),
         }
+
+
+def _finite(forecasts: np.ndarray, windows: Windows) -> np.ndarray:
+    """The forecasts after some windows, or `PredictionError` if one is not finite."""
+    for i, one in enumerate(forecasts):
+        if not np.isfinite(one).all():
+            raise PredictionError(
+                f"The forecast of series {i} is not finite; its values, up to {np.nanmax(np.abs(windows.pieces[i])):.3g} in size, "
+                "are too large for the model: scale or clean them."
+            )
+    return forecasts
 
 
 def _shaped(found: list[np.ndarray], single: bool, flat: bool) -> Any:

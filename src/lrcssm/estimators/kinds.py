@@ -1,7 +1,7 @@
 """The two kinds of estimators: what they take for targets, and what they make of a model's outputs."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -107,7 +107,8 @@ class Classifying(_Kind, ClassifierMixin):
         return float(right / all_of_them)
 
     def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        assert self.trained_.classes is not None
+        if self.trained_.classes is None:
+            raise ValueError("its classes are missing")
         self.classes_ = self.trained_.classes
         super()._remember(facts, arrays)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -117,6 +118,7 @@ class Regressing(_Kind, RegressorMixin):
 
     n_outputs_: int
     flat_: bool
+    _needed: ClassVar[tuple[str, ...]] = ("flat_", "n_outputs_")
 
     def _numbers(self, y: Any) -> tuple[np.ndarray, int]:
         """The numbers of each case, checked, and how many there are."""

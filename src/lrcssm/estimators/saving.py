@@ -1,9 +1,10 @@
 """Estimators in files: the file of a `Trained`, with the parameters and fitted attributes of the estimator in it."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,12 +16,26 @@ from ..training import Evaluation, Trained
 
 _SOLVERS = {name: getattr(engine, name) for name in ("Auto", "DEER", "ELK", "Jacobi", "Sequential")}
 _KEPT = ("n_iter_", "n_features_in_", "n_channels_", "table_", "seed_")
+_whole = lambda value: type(value) is int and 0 <= value < 2**31
+_size = lambda value: _whole(value) and value > 0
+_number = lambda value: type(value) in (int, float) and 0 <= value < math.inf
+_switch = lambda value: type(value) is bool
+_FACTS = {
+    "n_iter_": _whole, "n_features_in_": _size, "n_channels_": _size, "table_": _switch, "seed_": lambda value: type(value) is int,
+    "feature_names_in_": lambda value: type(value) is list and all(type(one) is str for one in value),
+    "flat_": _switch, "n_outputs_": _size, "window_": _size, "horizon_": _size, "season_": _size, "season_guessed_": _switch,
+    "single_": _switch, "unit_": lambda value: value is None or (_number(value) and value > 0), "n_past_": _whole,
+    "n_future_": _whole, "gain_": _number,
+}  # fmt: skip
+"""What a fitted attribute of any estimator may be."""
 
 
 class Saved:
     """`save`, `load` and `stream` of an estimator with a `trained_`."""
 
     trained_: Trained
+    _needed: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_channels_")
+    """Fitted attributes that a file must hold, besides those of the parent classes."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, without pickle. `lrcssm.load` reads it as a `Trained`.
@@ -69,7 +84,7 @@ class Saved:
             estimator: Any = cls(**parameters)
             estimator.trained_ = dataclasses.replace(trained, provenance=provenance, extra={})
             estimator._remember(about["fitted"], trained.extra)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise FileError(f"{path} does not describe a {cls.__name__}: {error}") from error
         return estimator
 
@@ -97,13 +112,26 @@ class Saved:
         return {}
 
     def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """The inverse of `_facts` and `_arrays`."""
+        """The inverse of `_facts` and `_arrays`; raises an error if they are not those of such an estimator."""
         del arrays
         facts = dict(facts)
-        facts["history_"] = tuple(Evaluation.from_dict(evaluation) for evaluation in facts.pop("history"))
+        history = tuple(Evaluation.from_dict(evaluation) for evaluation in facts.pop("history"))
+        for name, value in facts.items():
+            if name not in _FACTS or not _FACTS[name](value):
+                raise ValueError(f"{name!r} is not known or not what it should be")
+        needed = {name for kind in type(self).__mro__ for name in vars(kind).get("_needed", ())}
+        if missing := sorted(needed - set(facts)):
+            raise ValueError(f"{missing[0]} is missing")
+        inputs = facts["n_channels_"] + facts.get("n_past_", 0) + facts.get("n_future_", 0)
+        if inputs != self.trained_.model.config.input_dim:
+            raise ValueError("its channels are not those of its model")
+        if ("window_" in facts) != (self.trained_.task == "forecast"):
+            raise ValueError(f"its model is one for the task {self.trained_.task}")
         if "feature_names_in_" in facts:
+            if len(facts["feature_names_in_"]) != facts["n_features_in_"]:
+                raise ValueError("its names are not those of its columns")
             facts["feature_names_in_"] = np.array(facts["feature_names_in_"], object)
-        vars(self).update(facts)
+        vars(self).update(facts | {"history_": history})
 
 
 def _plain(value: Any) -> Any:
@@ -125,6 +153,10 @@ def _mapping(plain: Any) -> Any:
 
 
 def _solver(plain: Any) -> Any:
-    if not isinstance(plain, dict):
+    """The inverse of `_plain` for the parameter `solver`."""
+    if plain is None or isinstance(plain, str):
         return plain
-    return _SOLVERS[plain["name"]](**{name: _solver(value) for name, value in plain["fields"].items()})
+    given = {name: _solver(value) if name == "newton" else value for name, value in plain["fields"].items()}
+    if not isinstance(given.get("newton"), engine.Solver | None):
+        raise ValueError("its solver is not known")
+    return _SOLVERS[plain["name"]](**given)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, no_type_check
+from typing import Any, ClassVar, Literal, no_type_check
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -38,6 +38,7 @@ class FeatureEstimator(Saved, BaseEstimator, FeatureParameters):
     table_: bool
     n_features_in_: int
     n_channels_: int
+    _needed: ClassVar[tuple[str, ...]] = ("table_",)
 
     @property
     def map_(self) -> FeatureMap:

@@ -243,12 +243,24 @@ class ForecastModel:
     def from_arrays(cls, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> "ForecastModel":
         """The inverse of `to_arrays`; raises `ValueError` or `KeyError` if they do not fit together."""
         config = ForecastConfig(**{field.name: about[field.name] for field in dataclasses.fields(ForecastConfig)})
+        sizes = [getattr(config, name) for name in ("input_dim", "output_dim", "horizon", "window", "season")]
+        if any(type(size) is not int or not 0 < size < 2**31 for size in sizes) or config.task != "forecast":
+            raise ValueError("its sizes are not those of a forecast")
         parts = []
         for i, one in enumerate(about["parts"]):
             own = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{i}.")}
             fitted = [own.pop(name) for name in ("bases", "weights", "intercept")]
             part = Part(one["transform"], float(one["share"]), LagMap.from_arrays(one, own), *fitted)
             wide = part.map.columns(config.window, config.input_dim, config.horizon)
+            fits = part.map.units.mixes.shape[1] == config.input_dim and part.bases.shape == (len(BASES),)
+            if (
+                not fits
+                or part.map.channels * config.horizon != config.output_dim
+                or part.transform not in ("linear", "log")
+            ):
+                raise ValueError("its parts are not those of its configuration")
+            if max(part.map.season, part.map.near) > config.window:
+                raise ValueError("its season or near steps are longer than its window")
             if part.weights.shape != (wide, config.output_dim) or part.intercept.shape != (config.output_dim,):
                 raise ValueError("its weights are not those of its configuration")
             parts.append(part)
@@ -256,6 +268,8 @@ class ForecastModel:
         if not parts or arrays["errors"].shape[1:] != shape:
             raise ValueError("its arrays are not those of its configuration")
         chosen = tuple(Choice(*one) for one in about["choices"])
+        if not all(isinstance(choice.weight, int | float) for choice in chosen):
+            raise ValueError("its choices have no weights")
         return cls(config, tuple(parts), chosen, arrays["errors"], float(about["floor"]), dict(about["judged"]))
 
 

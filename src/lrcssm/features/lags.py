@@ -19,6 +19,7 @@ import numpy as np
 
 from ..data import Cases
 from . import sweep
+from .fitting import check_units
 from .map import some_taps
 from .signals import batches
 from .units import Design, Units, draw, scaled, unit_arrays, units_of
@@ -161,8 +162,20 @@ class LagMap:
         """The inverse of `to_arrays`."""
         views = Views(_VIEWS, *(arrays[f"views.{name}"] for name in _VIEW_ARRAYS))
         units = units_of(arrays)
+        check_units(views, units)
         own: dict[str, Any] = {name: arrays[name] for name in _OWN}
-        return cls(**{name: int(config[name]) for name in _SIZES}, views=views, units=units, **own)
+        sizes: dict[str, Any] = {name: config[name] for name in _SIZES}
+        if any(type(size) is not int for size in sizes.values()):
+            raise ValueError("its sizes are not whole numbers")
+        found = cls(**sizes, views=views, units=units, **own)
+        channels, others = found.channels, units.mixes.shape[1] - found.channels
+        if not (channels > 0 and 0 <= found.known <= others and found.season > 0 and found.near > 0):
+            raise ValueError("its channels, season or near steps are not those of its arrays")
+        each = units.cell.v.size
+        for names, size in ((_OWN[:3], channels), (_OWN[3:5], others), (_OWN[5:], each)):
+            if any(own[name].shape != (size,) for name in names):
+                raise ValueError(f"its {names[0]} is not that of its channels")
+        return found
 
 
 def levels(pieces: np.ndarray, season: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from .views import Views
 
 GROUPS = 64
 _CALIBRATION_CASES = 64
+_APART = 1e-4  # of the scale of the states: between a threshold and a state that many cases have
 _SLOTS = 16  # steps of each calibration case whose states are looked at
 _VIEW_ARRAYS = ("mean", "scale", "difference_scale", "case_difference_scale")
 
@@ -154,6 +155,10 @@ def _reference(rng: np.random.Generator, states: np.ndarray) -> Reference:
     # Between two states, so that rounding does not move a training state across.
     below = ((0.05 + 0.9 * where) * (len(ordered) - 1)).astype(int)
     above = np.minimum(below + 1, len(ordered) - 1)
-    thresholds = (np.take_along_axis(ordered, below, 0) + np.take_along_axis(ordered, above, 0)) / 2
+    low, high = (np.take_along_axis(ordered, place, 0) for place in (below, above))
     scale = np.where(scale > 1e-4, scale, 1e-4)
+    # Where both are the same state, as that after the first step is in all cases, because kernels of mean 0 see nothing in a
+    # series before it moves: a little above it.
+    margin = _APART * scale
+    thresholds = np.where(high - low > 2 * margin, (low + high) / 2, high + margin)
     return Reference(*(jnp.asarray(part[..., None], jnp.float32) for part in (mean, scale, thresholds)))

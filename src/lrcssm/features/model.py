@@ -10,9 +10,11 @@ import numpy as np
 from ..data import Cases
 from ..errors import InvalidValue
 from .calibration import softmax_factor
+from .fitting import check_units
 from .logistic import fit_logistic
 from .map import FeatureMap
 from .readout import Readout, fit_readout
+from .statistics import THRESHOLDS
 from .step import LiquidStep
 from .views import STREAMED
 
@@ -173,10 +175,22 @@ class LiquidModel(NamedTuple):
             parts = {name: arrays.pop(f"readout.{name}") for name in _READOUT}
             readout = Readout(**parts, penalty=float(about["penalty"]))
         model = cls(about["task"], FeatureMap.from_arrays(about, arrays), readout, float(about["factor"]))
+        check_units(model.map.views, model.map.units)
+        if type(model.map.batch) is not int or not 1 <= model.map.batch <= 2**16:
+            raise ValueError("its batch is not a number of cases")
+        groups, _, units = model.map.units.cell.a_u.shape
+        shapes = {"mean": (groups, 1, units), "scale": (groups, 1, units), "thresholds": (THRESHOLDS, groups, 1, units)}
+        if {name: part.shape for name, part in model.map.reference._asdict().items()} != shapes:
+            raise ValueError("its thresholds are not those of its units")
+        if model.task not in ("classify", "regress") if readout is not None else model.task != "features":
+            raise ValueError("its task is not one of its kind")
         if json.loads(model.config.to_json()) != {name: about[name] for name in _CONFIG}:
             raise ValueError("its arrays are not those of its configuration")
-        if readout is not None and readout.weights.shape != (model.map.n_features, len(readout.intercept)):
-            raise ValueError("its read-out is not that of its features")
+        if readout is not None:
+            features, outputs = model.map.n_features, len(readout.intercept)
+            wanted = [(features,), (features,), (features, outputs), (outputs,)]
+            if [getattr(readout, name).shape for name in _READOUT] != wanted:
+                raise ValueError("its read-out is not that of its features")
         return model
 
 

@@ -150,7 +150,7 @@ def scaled(units: Units, taps: np.ndarray) -> Units:
 
 def unit_arrays(units: Units) -> dict[str, np.ndarray]:
     """All arrays of the units by name."""
-    arrays = {f"cell.{name}": np.asarray(value) for name, value in _arrays(units.cell).items()}
+    arrays = {f"cell.{name}": np.asarray(value) for name, value in cell_arrays(units.cell).items()}
     return arrays | {name: np.asarray(getattr(units, name)) for name in ("dilations", "sources", "mixes")}
 
 
@@ -159,13 +159,12 @@ def units_of(arrays: dict[str, np.ndarray]) -> Units:
     own = {name[5:]: array for name, array in arrays.items() if name.startswith("cell.")}
     groups, taps, units = own["a_u"].shape
     skeleton = stacked(taps, units, jax.random.split(jax.random.key(0), groups))
-    if set(_arrays(skeleton)) != set(own):
+    if set(cell_arrays(skeleton)) != set(own):
         raise ValueError("the arrays are not those of an LRC cell.")
-    sources, mixes = arrays["sources"], arrays["mixes"]
-    if sources.shape != (groups, taps) or sources.min() < 0 or sources.max() >= mixes.shape[-1]:
-        raise ValueError("the inputs of the units are not among the signals.")
-    return Units(with_arrays(skeleton, **own), jnp.asarray(arrays["dilations"]), jnp.asarray(sources), mixes)
+    whole = (jnp.asarray(arrays[name]) for name in ("dilations", "sources"))
+    return Units(with_arrays(skeleton, **own), *whole, arrays["mixes"])
 
 
-def _arrays(cell: LRC) -> dict[str, Array]:
+def cell_arrays(cell: LRC) -> dict[str, Array]:
+    """The arrays of stacked cells by their field."""
     return {name: value for name, value in vars(cell).items() if eqx.is_array(value)}

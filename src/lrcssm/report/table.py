@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..errors import printable
+
 
 def print_table(
     heads: Sequence[str], rows: Iterable[Sequence[str] | None], *, title: str, notes: Iterable[str]
 ) -> None:
-    """Print a table with a title above and notes below.
+    """Print a table with a title above and notes below; text from files does not control the terminal.
 
     **Arguments:**
 
@@ -20,22 +22,22 @@ def print_table(
 
     console = Console(highlight=False, markup=False)
     console.width = max(console.width, 80)  # a number that is cut is worse than a line that is broken
-    console.print(title)
+    console.print(printable(title))
     table = Table(box=box.SIMPLE_HEAD, padding=0)
     for head in heads:
-        table.add_column(head.rstrip("<"), justify="left" if head.endswith("<") else "right", no_wrap=True)
+        table.add_column(printable(head.rstrip("<")), justify="left" if head.endswith("<") else "right", no_wrap=True)
     for row in rows:
         if row is None:
             table.add_section()
         else:
-            table.add_row(*row)
+            table.add_row(*map(printable, row))
     # A table that is wider than the terminal is broken by it, line by line; Rich would cut its cells.
     width, console.width = console.width, 1000
     console.width = max(width, console.measure(table).maximum)
     console.print(table, crop=False, no_wrap=True)
     console.width = width
     for note in notes:
-        console.print(note)
+        console.print(printable(note))
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -50,7 +52,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
         words = ", ".join(map(str, value)) if isinstance(value, list) else value
         if isinstance(value, Mapping):
             words = ", ".join(f"{key} {one}" for key, one in value.items())
-        table.add_row(name, f"{words:,}" if type(words) is int else str(words))
+        table.add_row(name, f"{words:,}" if type(words) is int else printable(str(words)))
     Console(highlight=False, markup=False).print(table)
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..data import Cases, batches, padded_lengths
 from ..data.batching import few_patches
@@ -50,9 +50,13 @@ def losses(
 @eqx.filter_jit
 def _outputs(model, batch, solver):
     outputs, _, passed = model.run(batch.inputs, mask=batch.mask, dt=batch.dt, solver=solver, throw=False)
+    return keep_everywhere((outputs, worst_status(passed)), solver)
+
+
+def worst_status(passed: Sequence[Any]) -> Int[Array, ""]:
+    """The worst status of the solves of all blocks, from the results that `SequenceModel.run` returns."""
     statuses = [jnp.max(left.solution.status) for left in passed if left.solution is not None]
-    worst = jnp.max(jnp.stack([jnp.zeros((), jnp.int32), *statuses]))
-    return keep_everywhere((outputs, worst), solver)
+    return jnp.max(jnp.stack([jnp.zeros((), jnp.int32), *statuses]))
 
 
 def predict(

@@ -63,16 +63,27 @@ def _numbered(name: str, values: Any) -> dict[str, float]:
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as CSV with a header. Text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    """Rows with the same names as CSV, as `csv_table` writes it."""
+    return csv_table([[*rows[0]], *([*row.values()] for row in rows)])
+
+
+def csv_table(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows, the first of which is the header, as CSV. Text that a spreadsheet would take for a formula gets an apostrophe in
+    front."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_harmless(name) for name in rows[0]])
-    writer.writerows([_harmless(value) for value in row.values()] for row in rows)
+    writer.writerows([_harmless(value) for value in row] for row in rows)
     return text.getvalue()
 
 
 def _harmless(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return value
+    try:
+        float(value)  # a number is no formula
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def score(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[str, Any]:

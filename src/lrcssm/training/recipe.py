@@ -7,6 +7,8 @@ architecture (`lrcssm.models.ARCHITECTURES`). Estimators, the command line, swee
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import plugins
 from ..data import Cases, Dataset, padded_lengths
 from ..errors import InvalidValue
@@ -45,8 +47,9 @@ class Facts(NamedTuple):
         if data.targets is None:
             raise InvalidValue(f"{data.name} has no targets to learn; use a trained model to predict them.")
         if data.classes is not None:
-            if len(data.classes) < 2:
-                raise InvalidValue(f"{data.name} has {len(data.classes)} class; give at least 2.")
+            found = np.unique(np.concatenate(data.targets) if isinstance(data.targets, tuple) else data.targets)
+            if (count := np.count_nonzero(found >= 0)) < 2:
+                raise InvalidValue(f"{data.name} has cases of {count} class; give some of at least 2.")
             return cls.of(cases, data.task, len(data.classes))
         target = data.targets[0] if isinstance(data.targets, tuple) else data.targets
         return cls.of(cases, data.task, 1 if target.ndim == 1 else target.shape[1])

@@ -15,7 +15,7 @@ from ..errors import TrainingError
 from ..models import SequenceModel, trainable
 from .config import Knobs, TrainingConfig
 from .devices import keep_everywhere, on_all, spread
-from .metrics import losses
+from .metrics import losses, worst_status
 
 
 class TrainState(eqx.Module):
@@ -127,7 +127,7 @@ def train_step(
         each = losses(model, outputs, batch.targets, batch.mask, knobs.label_smoothing)
         solutions = [left.solution for left in passed if left.solution is not None]
         counts = jnp.asarray([jnp.mean(one.iterations.astype(each.dtype)) for one in solutions], each.dtype)
-        worst = jnp.max(jnp.stack([jnp.zeros((), jnp.int32), *(jnp.max(one.status) for one in solutions)]))
+        worst = worst_status(passed)
         weights = batch.weights.astype(each.dtype)
         loss = jnp.sum(weights * each) / jnp.maximum(jnp.sum(weights), 1e-9) + model.penalty().astype(each.dtype)
         return loss, (counts, worst, passed)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data import Cases, Dataset
 from ..engine import Auto, Solver
-from ..errors import FileError, InvalidType, InvalidValue
+from ..errors import FileError, InvalidType, InvalidValue, printable
 from ..features import ForecastModel, LiquidModel
 from ..files import named_leaves, read_arrays, write_arrays
 from ..models import ModelConfig, SequenceModel, Stream, check_size
@@ -66,8 +66,8 @@ class Trained:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Labels of the classes as text."""
-        return None if self.classes is None else tuple(str(label) for label in self.classes.tolist())
+        """Labels of the classes as text, in which control characters are escaped."""
+        return None if self.classes is None else tuple(printable(str(label)) for label in self.classes.tolist())
 
     def outputs(self, cases: Cases | Dataset, *, batch: int = 64, solver: Solver = Auto()) -> Any:
         """Logits or numbers, as `lrcssm.training.predict` returns them.
@@ -146,8 +146,11 @@ class Trained:
         - `given`: names of all channels.
         - `subject`, `remedy`: start and end of the sentence that refuses other names.
         """
-        known = self.channels
-        if known is None or known == tuple(given):
+        if self.channels is None:
+            return None
+        # Names in data sets have their control characters escaped, those that an estimator was given have not.
+        known, given = (tuple(map(printable, names)) for names in (self.channels, given))
+        if known == given:
             return None
         if set(known) != set(given) or len(set(given)) < len(given):
             raise InvalidValue(
@@ -232,7 +235,7 @@ class Trained:
             return cls(_filled(path, config, own), extra=extra, **_described(header))
         except FileError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
             raise FileError(f"{path} does not describe a model: {error}") from error
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from ..data.dataset import printable
-from ..errors import InvalidValue
+from ..errors import InvalidValue, printable
 from ..locks import alone
 from ..training.folder import Folder
 from .plan import Plan

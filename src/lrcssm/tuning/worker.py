@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ..compilation import remember_compilations
 from ..engine.solvers import SOLVERS
+from ..errors import printable
 from ..interrupts import heeding_interrupts
 from ..memory import keep_memory
 from ..training import Evaluation
@@ -211,4 +212,4 @@ def _greeting(study: Study) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)

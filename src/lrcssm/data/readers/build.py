@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import FileError
-from ..dataset import Dataset, printable
+from ...errors import FileError, printable
+from ..dataset import Dataset
 from ..splits import Split
 from .source import NoTargetColumn, Problem, Source, listed, shown
 from .values import is_float, targets

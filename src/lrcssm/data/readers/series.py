@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import FileError, MissingFile
+from ...errors import FileError, MissingFile, printable
 from .columns import MORE_NAMES, NAMES, NONE, Columns
 from .rows import is_header, rows_of
 from .source import at, listed
@@ -71,6 +71,7 @@ def read_series(
     with at(path, number):
         known = {"time": (*NAMES["time"], *MORE_NAMES["time"]), "given": _given(columns)}
         named = is_header(header, rows, known)
+    header = [printable(name) for name in header]
     if not named:
         header = [str(i) for i in range(len(header))]
     peek = [row for _, row in itertools.islice(rows(), int(named), _PEEK)]
@@ -99,7 +100,7 @@ def read_series(
             i = int(order[np.flatnonzero(np.diff(times[order]) <= 0)[0] + 1])
             raise FileError(f"{path}, line {where[i]}: this time occurs twice; a single series has each time once.")
         own = cells[roles["time"][0]]
-        times, values, stamps = times[order], values[order], tuple(own[i] for i in order)
+        times, values, stamps = times[order], values[order], tuple(printable(own[i]) for i in order)
         parts.append(f"time: {header[roles['time'][0]].strip() or 'the first column'}")
     parts.append(f"column{'s' if len(names) > 1 else ''}: {', '.join(names)}" if named else "without a header")
     if dropped:
