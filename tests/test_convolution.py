@@ -233,7 +233,7 @@ def test_mistakes_are_explained():
     for name, make in LAYERS.items():
         with pytest.raises(ValueError, match=f"{name} got a state, but it convolves a sequence as a whole; give"):
             run(make(), inputs, state=jnp.ones(3))
-    with pytest.raises(ValueError, match="Hyena got dt, but it sees steps"):
+    with pytest.raises(ValueError, match="Hyena got dt, but it ignores the time"):
         run(make_hyena(), inputs, dt=jnp.ones(5))
     with pytest.raises(ValueError, match=r"S4DConvolution got dt of shape \(5,\), but"):
         run(make_s4d(), inputs, dt=jnp.ones(5))

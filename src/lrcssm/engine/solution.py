@@ -10,9 +10,9 @@ from ..errors import LrcssmError
 
 
 class Status(enum.IntEnum):
-    """The end of a solve, for one sample. `Status(code).message` is a sentence with a remedy.
+    """The outcome of a solve for one sample. `Status(code).message` is a sentence with a remedy.
 
-    `SUCCESS` and `FELL_BACK` mean that the states are right. Everything else means that they are not.
+    With `SUCCESS` and `FELL_BACK` the states are correct; with any other status they are not.
 
     ```python
     from lrcssm import Status
@@ -87,7 +87,7 @@ class Solution(eqx.Module):
 
     - `states`: `(time, ..., state)`, the state *after* each step.
     - `status`: a `Status` code for each sample, of the batch shape.
-    - `iterations`: for each sample, how many iterations were made; 0 for a sequential sweep.
+    - `iterations`: number of iterations of each sample; 0 for a sequential sweep.
     - `residual`: for each sample, the largest `|x_t − F(x_{t−1}, u_t)|` of all units and steps, relative to the unit's
         size at that step, `|x_t| + |J_t| |x_{t−1}|` (see `DEER`). 0 for a sequential sweep.
     - `solver`: the name of the solver that was used; for `Auto`, its choice.
