@@ -1,4 +1,4 @@
-"""A data set: what a reader gives, before anything is decided about how to train on it."""
+"""The data set that a reader returns, independent of models and training."""
 
 import dataclasses
 import re
@@ -17,7 +17,7 @@ _DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u206
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """Series with their targets, as they are in a file.
+    """Series with their targets, as read from a file.
 
     ```python
     import lrcssm
@@ -37,10 +37,10 @@ class Dataset:
     - `split`: the split of the source, or `None`. Its validation part may be empty.
     - `times`: time of each step, `(time,)` for each case and increasing, or `None` for equal steps.
     - `channel_names`: as many as there are channels, or `None`.
-    - `about`: one paragraph: where it is from, and the best score that is possible if that is known.
+    - `about`: one paragraph: the origin of the data and, if known, the best possible score.
     - `index`, `total`: for a part of a data set that the paper's experiments used: the position of each case in the order
         that they permute, and the number of cases in all; see `lrcssm_paper.splits.paper_parts`.
-    - `ids`: names of the cases in the source, or `None` if it only counts them.
+    - `ids`: names of the cases in the source, or `None` if cases have no names.
     - `step`: source time per step if all steps take the same; `None` where there are no times, or `times`.
     - `guess`: one sentence about the guessed roles of the columns of a table; empty if nothing was guessed.
     - `labels`: for readers: `"listed"` if the source lists its classes or has numbers, `"found"` if `classes` are those that
@@ -92,7 +92,7 @@ class Dataset:
         return int(case) if self.ids is None else self.ids[case]
 
     def with_times(self) -> "Dataset":
-        """Fill in `times` where all steps take the same time, as long as the source says how long that is."""
+        """Fill in `times` for equal steps, if the source gives their length."""
         if self.times is not None or self.step is None:
             return self
         return dataclasses.replace(self, times=tuple(self.step * np.arange(len(one)) for one in self.series))
@@ -158,7 +158,7 @@ def safe_name(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape characters that control a terminal or turn text around, as in `\\x1b`."""
+    """Escape control characters and changes of text direction, as in `\\x1b`."""
     if text.isprintable():
         return text
     return "".join(
