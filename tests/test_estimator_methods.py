@@ -38,7 +38,7 @@ def test_methods(tmp_path, capsys):
     np.testing.assert_array_equal(
         lrcssm.load(tmp_path / "model").predict(again._cases(list(X[:, :, None]), None, None)), model.predict(X)
     )
-    with pytest.raises(ValueError, match="after a fit on liquid features, which cannot go on"):
+    with pytest.raises(ValueError, match="after a fit on liquid features, which cannot be continued"):
         model.partial_fit(X, y)
     with pytest.raises(ValueError, match="method is 'newton'; give auto, ridge, logistic or gradient"):
         LrcSSMClassifier(method="newton").fit(X, y)

@@ -12,7 +12,7 @@ from .windows import Windows, positions, seasonal_naive, usable
 
 
 class Forecasts(ForecastInputs):
-    """Everything about a forecaster that does not depend on its model."""
+    """Methods of a forecaster that do not depend on its model."""
 
     @abc.abstractmethod
     def _ahead(self, windows: Windows) -> np.ndarray:
@@ -31,8 +31,8 @@ class Forecasts(ForecastInputs):
         **Arguments:**
 
         - `X`: the series, or list of series, whose next values are wanted, of at least `window_` steps; `None` for those
-            of the training and all updates since. After missing steps at its end it is forecast through them.
-        - `horizon`: how many; `None` for the one of training. More of them are made from the model's own forecasts.
+            of the training and all updates since. Missing steps at its end are forecast too.
+        - `horizon`: number of steps; `None` for the horizon of training. Further steps continue from the model's own forecasts.
         - `times`: of `X`, if `fit` had times.
         - `past_covariates`: of `X`, if `fit` had them.
         - `future_covariates`: if `fit` had them, those of `X` and of the steps to be forecast, one after the other; without `X`
@@ -57,8 +57,8 @@ class Forecasts(ForecastInputs):
         **Arguments:**
 
         - `X`, `times`, `past_covariates`, `future_covariates`: as for `predict`.
-        - `horizon`: how many; at most that of training, which is the default.
-        - `coverage`: share of the values that are to lie within.
+        - `horizon`: number of steps; at most the horizon of training, which is the default.
+        - `coverage`: nominal share of the values within the interval.
 
         **Returns:**
 
@@ -70,7 +70,7 @@ class Forecasts(ForecastInputs):
         windows, _, gaps, single, flat = self._last_windows(X, horizon, times, past_covariates, future_covariates)
         if horizon + max(gaps) > self.horizon_:
             raise InvalidValue(
-                f"predict_interval got horizon={horizon}; the errors of training tell about {self.horizon_ - max(gaps)} steps "
+                f"predict_interval got horizon={horizon}; the errors of training cover {self.horizon_ - max(gaps)} steps "
                 "after the end; fit with a larger horizon."
             )
         low, high = self._ends(windows, coverage)
@@ -84,7 +84,7 @@ class Forecasts(ForecastInputs):
 
         **Arguments:**
 
-        - `X`: what followed the series of the training, or for several series a list with the next values of each.
+        - `X`: the values after the training series; for several series, a list with the next values of each.
         - `times`, `past_covariates`, `future_covariates`: of `X`, if `fit` had them.
         """
         check_is_fitted(self, "trained_")
@@ -102,7 +102,7 @@ class Forecasts(ForecastInputs):
     def score(
         self, X: Any, y: Any = None, times: Any = None, past_covariates: Any = None, future_covariates: Any = None
     ) -> float:
-        """The skill 1 − MAE / MAE of the seasonal naive forecast: 1 is perfect, 0 no better than that.
+        """The skill 1 − MAE / MAE of the seasonal naive forecast: 1 is perfect, 0 no better than the naive forecast.
 
         **Arguments:**
 
@@ -121,7 +121,7 @@ class Forecasts(ForecastInputs):
 
         **Arguments:**
 
-        - `X`: a series, or a list of them, of at least `window_ + horizon_` steps. The first window is only looked at.
+        - `X`: a series, or a list of them, of at least `window_ + horizon_` steps. The first window is not scored.
         - `times`, `past_covariates`, `future_covariates`: of `X`, if `fit` had them.
 
         **Returns:**
@@ -159,7 +159,7 @@ class Forecasts(ForecastInputs):
     def _last_windows(
         self, X: Any, horizon: int, times: Any, past: Any, future: Any
     ) -> tuple[Windows, list[np.ndarray] | None, list[int], bool, bool]:
-        """The last window of each series, what is known of the steps after it, the missing steps between, and the form of `X`."""
+        """The last window of each series, the known values after it, the number of missing steps in between, and the form of `X`."""
         ahead = max(horizon, self.horizon_)
         if X is None:
             series, stamps, single, flat = self.tails_, self.stamps_, self.single_, self.flat_
