@@ -137,7 +137,7 @@ def test_numbers_and_missing_values(tmp_path, ask):
     make(path, {"missing": "fill"}, task="regress", output_dim=2, patch=2, differences=True)
     answers, said = ask(path, "1,?,3", "1,2,3", "1,,3", ",,")
     assert answers[0] == {"step": 1, "prediction": None} and set(answers[1]) == {"step", "prediction_0", "prediction_1"}
-    assert "no earlier one" in said[0] and "cannot skip a sample" in said[1]
+    assert "no earlier value" in said[0] and "cannot skip a sample" in said[1]
 
 
 def test_per_step(tmp_path, ask):

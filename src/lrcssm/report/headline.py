@@ -24,7 +24,7 @@ def headline(
     *,
     of: str = "test cases",
 ) -> str:
-    """Say in words how good the predictions are.
+    """Summarise the scores of predictions in words.
 
     ```python
     import numpy as np
@@ -93,7 +93,7 @@ def _off(found: dict[str, Any], count: int, of: str) -> str:
 
 
 def most_confused(counts: np.ndarray) -> tuple[tuple[int, int] | None, int]:
-    """The two classes that are most often taken for each other, and how often; `None` if no case is wrong."""
+    """The two classes that are most often confused, and how often; `None` if no case is wrong."""
     both = np.triu(counts + counts.T, 1)
     if not both.any():
         return None, 0
@@ -102,7 +102,7 @@ def most_confused(counts: np.ndarray) -> tuple[tuple[int, int] | None, int]:
 
 
 def spoken(found: Explanation, k: int) -> str:
-    """Say in words what spoke for a class, or decided on a number."""
+    """Describe the main contributions to a class or a number in words."""
     total = found.by_class[k].sum()
     if not np.isfinite(total) or total <= 0:
         return ""
