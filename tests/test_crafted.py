@@ -205,7 +205,6 @@ def test_a_full_disk_in_a_study(tmp_path, capsys, monkeypatch):
         assert cli.main(["tune", "worker", "s"]) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert (
-        f"{path} cannot be written: the disk is full; free some space, and then lrcssm tune worker s goes on."
-        in complaint
+        f"{path} cannot be written: the disk is full; free some space, and then run lrcssm tune worker s." in complaint
     )
     assert cli.main(["tune", "worker", "s"]) == 0
