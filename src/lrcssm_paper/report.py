@@ -1,4 +1,4 @@
-"""`lrcssm reproduce --report`: the tables with what a store has for them, as one page or as Markdown."""
+"""`lrcssm reproduce --report`: the tables with the results of a store, as one page or as Markdown."""
 
 import functools
 import pathlib
@@ -21,7 +21,7 @@ from .tables import TABLES, Table
 
 
 def write(options: Reproduce) -> None:
-    """Write the report that the options ask for."""
+    """Write the selected report."""
     path = pathlib.Path(str(options.report))
     if path.suffix not in (".html", ".md"):
         raise InvalidValue(f"--report got {str(path)!r}; give a file that ends in .html or .md.")

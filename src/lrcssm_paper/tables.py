@@ -1,7 +1,4 @@
-"""The tables of the paper, with their numbers and known mistakes.
-
-A row's notes say which work it comes from, where that is not the paper.
-"""
+"""The tables of the paper, with their numbers and known errors. The notes of a row name its source, if that is not the paper."""
 
 from typing import Any, Literal, NamedTuple
 

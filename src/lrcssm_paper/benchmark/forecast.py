@@ -40,7 +40,7 @@ ONCE = ("LrcSSMForecaster",)
 
 
 def measure(options: ForecastBenchmark) -> dict[str, Any]:
-    """Roll all forecasters over all series.
+    """Evaluate all forecasters on all series by rolling origins.
 
     **Returns:**
 
