@@ -19,7 +19,7 @@ MISTAKES = {
         "line 4: '1e39' is beyond single precision": TS + "1,1e39:a\n",
         "line 4: there is no target": TS + "1,2",
         "line 2: there is no @data": "@problemName a\n",
-        "line 1: '1,2,3' stands before @data": "1,2,3\n@data\n",
+        "line 1: '1,2,3' comes before @data": "1,2,3\n@data\n",
         "line 1: @univariate is followed by 'maybe'": "@univariate maybe\n@data\n",
         "needs @classLabel": "@univariate true\n@data\n1,2:3,3\n",
         "@equalLength is true": "@equalLength true\n@data\n1,2\n1\n",

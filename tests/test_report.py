@@ -92,7 +92,7 @@ def test_headlines():
     two = headline(
         score(np.eye(2)[[0, 0, 1]], np.array([0, 1, 1]), classify=True), np.eye(2)[[0, 0, 1]], np.array([0, 1, 1]), "ab"
     )
-    assert "1 of b was taken for a, and 0 the other way round." in two
+    assert "1 of b was predicted as a, and 0 the other way round." in two
     numbers, wanted = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 2.0, 3.0])
     found = score(numbers, wanted, classify=False) | {"baseline": constant_scores(np.array([2.0]), wanted, None)}
     assert headline(found, numbers, wanted, None) == (

@@ -307,7 +307,7 @@ def test_another_process_is_at_it(scp1, tmp_path, capsys):
     job = jobs.make_job(TABLES["table1"], "LrcSSM", "SCP1", 2345, "clean", {"steps": STEPS}, "auto")
     with reproduce.alone(tmp_path / job.identity(jobs.fingerprint(scp1))):
         run(*words(tmp_path))
-    assert "1/2 LrcSSM, SCP1, seed 2345: another process is at it." in capsys.readouterr().err
+    assert "1/2 LrcSSM, SCP1, seed 2345: in progress in another process." in capsys.readouterr().err
     assert [line["seed"] for line in read_lines(tmp_path)] == [3456]
 
 

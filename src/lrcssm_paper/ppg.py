@@ -5,8 +5,8 @@ The archive holds a pickle for each person, `S1/S1.pkl` and so on. A pickle is a
 names of numpy are replaced by classes that only record their arguments, and all other names are rejected. Arrays are made from
 the records.
 
-The preparation is that of Walker et al. (2024, log-neural controlled differential equations), from whom the rows of the paper's
-table come, but for the layout of each recording, which they drew without a seed.
+The preparation is that of Walker et al. (2024, log-neural controlled differential equations), the source of the rows of the
+paper's table, except for the layout of each recording, which they drew without a seed.
 """
 
 import itertools
@@ -157,7 +157,7 @@ def read_notes(path: pathlib.Path) -> Any:
 
 
 def _check_memory(path: pathlib.Path, file: Any) -> None:
-    """Refuse a pickle with memo numbers beyond the file's size, for which the unpickler would allocate memory."""
+    """Reject a pickle with memo numbers beyond the file's size, for which the unpickler would allocate memory."""
     size = path.stat().st_size
     for operation, argument, _ in pickletools.genops(file):
         if operation.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > size:

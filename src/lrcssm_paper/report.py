@@ -157,8 +157,7 @@ def _averaged(table: Table, lines: list[Line]) -> bool:
 
 
 def _average(scores: list[Any], count: int) -> str:
-    """Mean and standard error over the data sets, if there is a number for each (but for those where a model ran out of
-    memory)."""
+    """Mean and standard error over the data sets, if there is a number for each (except those where a model ran out of memory)."""
     found = [score[0] for score in scores if isinstance(score, tuple)]
     if len(scores) < count or None in scores or len(found) < ranks.LEAST:
         return "–"

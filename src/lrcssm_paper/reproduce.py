@@ -92,7 +92,7 @@ def _run_missing(jobs: list[Job], sets: dict[str, Dataset], prints: dict[str, st
         folder, label = Folder(store / name), f"{number}/{len(waiting)} {job.name()}"
         with alone(folder.path) as mine:
             if not mine:
-                _say(f"{label}: another process is at it.")
+                _say(f"{label}: in progress in another process.")
                 continue
             if name in {one.identity for one in read_results(store)}:
                 continue

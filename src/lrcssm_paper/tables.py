@@ -22,7 +22,7 @@ EQUAL: dict[str, Any] = {
 }  # fmt: skip
 """Training of all architectures in the table `equal`."""
 OURS = EQUAL | {"steps": 2000, "check_every": 100}
-"""Training of the rows with our block, but for the learning rate and the batch, which are the published ones."""
+"""Training of the rows with our block, except the learning rate and the batch, which are the published ones."""
 
 
 _NOTHING: dict[str, Any] = {}

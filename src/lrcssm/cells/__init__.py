@@ -109,5 +109,5 @@ def _check_constructor(cell: Any) -> None:
     if not right:
         raise InvalidType(
             f"register got {cell.__name__}, which is made by {signature}; it must be made by (input_dim, state_dim, *, key), and "
-            "whatever else it takes must have a default."
+            "all further arguments must have a default."
         )

@@ -208,7 +208,7 @@ def _read_note(part: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _alone(part: pathlib.Path) -> Iterator[None]:
-    """Lock a file against other processes, as far as the system can."""
+    """Lock a file against other processes, if the system supports it."""
     with part.open("ab") as file:
         with contextlib.suppress(ImportError):
             import fcntl

@@ -97,7 +97,7 @@ def _choose(parcel: pathlib.Path, members: list[zipfile.ZipInfo], name: str) -> 
             return parts
     raise DataError(
         f"{parcel} holds no {name}_TRAIN and {name}_TEST as {', '.join(SUFFIXES)}; unpack it by hand, and give the path of "
-        "what is to be read."
+        "the data."
     )
 
 

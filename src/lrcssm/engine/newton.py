@@ -13,8 +13,8 @@ more. The textbook rule, that every step must reduce the residual, fails here: o
 far off while the earlier ones are already exact.
 
 Convergence is that of the residual `y_t − F(y_{t-1})`, never of the last change: a residual of the size of rounding means that
-y is what a sequential sweep with other roundings would give (the rule is in `tolerance.py`). Every sample iterates on its own.
-A converged sample is frozen, so that a slow sample does not affect the others.
+y is the result of a sequential sweep with other roundings (the rule is in `tolerance.py`). Every sample iterates on its own. A
+converged sample is frozen, so that a slow sample does not affect the others.
 """
 
 from typing import Any, NamedTuple

@@ -197,7 +197,7 @@ class Forecasts(ForecastInputs):
         return Windows(pieces, after, when), known, gaps, single, flat
 
     def _after(self, known: list[np.ndarray] | None, start: int, count: int) -> np.ndarray:
-        """The steps after a window as `Windows` has them: NaN, but for covariates that are known."""
+        """The values after a window, for `Windows`: NaN, except for known covariates."""
         after = np.full((count, self.horizon_, self.n_channels_ + self.n_past_ + self.n_future_), np.nan)
         if known is not None:
             after[..., -self.n_future_ :] = [one[start : start + self.horizon_] for one in known]

@@ -80,7 +80,7 @@ class Stream:
 
         **Returns:**
 
-        `(outputs,)`, or one row for each row of `sample`. An error leaves the stream as it was.
+        `(outputs,)`, or one row for each row of `sample`. After an error the stream is unchanged.
         """
         rows = self._rows(which)
         sample = np.asarray(sample, self._dtype)

@@ -73,7 +73,7 @@ def _right(found: dict[str, Any], outputs: np.ndarray, targets: np.ndarray, clas
         first = int(wrong[1, 0] > wrong[0, 1])
         n, m = int(wrong[first, 1 - first]), int(wrong[1 - first, first])
         names = [_short(classes[first]), _short(classes[1 - first])]
-        return f"{start}; {n} of {names[0]} {_were(n)} taken for {names[1]}, and {m} the other way round."
+        return f"{start}; {n} of {names[0]} {_were(n)} predicted as {names[1]}, and {m} the other way round."
     names = [_short(classes[k]) for k in pair]
     return f"{start}; the two classes most often confused are {names[0]} and {names[1]} ({number} {'mistake' if number == 1 else 'mistakes'})."
 

@@ -24,7 +24,7 @@ def constant_of(cases: Cases, *, classify: bool) -> np.ndarray:
 
     **Arguments:**
 
-    - `cases`: with targets, of which those of skipped steps do not count.
+    - `cases`: with targets; those of skipped steps are ignored.
     - `classify`: true if the targets are numbers of classes.
 
     **Returns:**

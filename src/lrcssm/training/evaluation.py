@@ -35,7 +35,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, step: int, since: tuple[Past, ...], scores: dict[str, float], seconds: float) -> "Evaluation":
-        """The evaluation after some steps, of which `since` has the losses and iterations."""
+        """The evaluation after some steps; `since` holds their losses and iterations."""
         layers = tuple(float(count) for count in np.mean([counts for _, counts in since], 0))
         loss = float(np.mean([loss for loss, _ in since]))
         return cls(step, loss, scores, seconds, float(np.mean(layers)) if layers else 0.0, layers)

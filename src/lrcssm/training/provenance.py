@@ -74,7 +74,8 @@ def divide(data: Dataset, kind: str, seed: int) -> Split:
     **Arguments:**
 
     - `data`: the data set.
-    - `kind`: `"source"`, as far as the source decides; `"random"`; or the name of an extension (group `lrcssm.splits`).
+    - `kind`: `"source"`, the parts of the source if it has any; `"random"`; or the name of an extension (group
+        `lrcssm.splits`).
     - `seed`: of random parts.
     """
     if seed < 0:

@@ -95,7 +95,7 @@ def choose_method(
             )
         return method, "as given"
     if liquid and (asked or method == "gradient" or not whole):
-        why = f"which {asked[0]} asks for" if method == "auto" and asked else f"for {task}"
+        why = f"required by {asked[0]}" if method == "auto" and asked else f"for {task}"
         raise InvalidValue(f"The method gradient, {why}, does not use {liquid[0]}; leave it out.")
     if method == "gradient":
         return method, "as given"

@@ -44,7 +44,7 @@ def work(study: Study, material: Material, timeout: float | None = None, leases:
 
     - `study`, `material`: a study and its data.
     - `timeout`: seconds after which no trial is started.
-    - `leases`: of this worker, where workers on other machines may take part; made with their defaults if not given.
+    - `leases`: of this worker, if there are workers on other machines; created with their defaults if not given.
     """
     keep_memory()
     remember_compilations()

@@ -145,7 +145,7 @@ def is_header(first: Sequence[str], rows: Rows, roles: Mapping[str, Sequence[str
 
     - `first`: the row.
     - `rows`: all rows.
-    - `roles`: names of columns by role, in small letters.
+    - `roles`: names of columns by role, in lower case.
     """
     blank = [i for i, cell in enumerate(first) if not cell.strip()]
     words = [i for i, cell in enumerate(first) if not is_number(cell)]
@@ -170,7 +170,7 @@ def is_header(first: Sequence[str], rows: Rows, roles: Mapping[str, Sequence[str
     others = [row[place] for row in _others(rows, 1000)]
     if others and all(cell.strip() and is_number(cell) for cell in others):
         raise Problem(
-            f"{shown(first[place])} stands where all other rows have numbers, so this could be a header or a case; name all "
+            f"{shown(first[place])} is in a column of numbers, so this could be a header or a case; name all "
             "columns, or leave the row out."
         )
     return False

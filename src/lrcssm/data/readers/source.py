@@ -81,8 +81,8 @@ def limit(path: pathlib.Path) -> int:
 
 def too_large(path: pathlib.Path) -> FileError:
     return FileError(
-        f"{path} would be unpacked to more than {limit(path) / 2**20:,.0f} MB, {EXPANSION} times its size or what is always "
-        "allowed; if that is what it holds, store it without compression."
+        f"{path} would be unpacked to more than {limit(path) / 2**20:,.0f} MB, the limit for its "
+        "compressed size; store such data without compression."
     )
 
 

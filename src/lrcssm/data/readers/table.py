@@ -42,7 +42,7 @@ def read_table(
     **Arguments:**
 
     - `path`: the file.
-    - `columns`: roles of columns, guessed as far as they are not given.
+    - `columns`: roles of columns, guessed if not given.
     - `task`: `"per-step"` if each row has its own target.
     - `single`: the file is a single case, whose rows are steps.
     """
@@ -88,7 +88,7 @@ def read_headed(
     **Arguments:**
 
     - `path`: the file, or the name of a table in memory.
-    - `rows`: all rows, of which the first is the header.
+    - `rows`: all rows, the first of which is the header.
     - `columns`, `task`, `single`: as for `read_table`.
     - `without`: roles that no column has; `notes` has the reasons.
     """
@@ -296,7 +296,7 @@ def _holds_classes(rows: Rows, place: int) -> bool:
 
 
 def _changes(cells: Sequence[str], cases: Sequence[str]) -> bool:
-    """True if numbers, as far as they are not missing, differ within a case."""
+    """True if numbers differ within a case; missing ones are ignored."""
     first: dict[str, float] = {}
     for case, cell in zip(cases, cells, strict=True):
         try:

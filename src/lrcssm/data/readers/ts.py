@@ -70,7 +70,7 @@ def _header(path: pathlib.Path, text: Sequence[str]) -> tuple[_Header, int]:
             continue
         with at(path, number):
             if not line.startswith("@"):
-                raise Problem(f"{shown(line)} stands before @data; a header's lines begin with @ or #.")
+                raise Problem(f"{shown(line)} comes before @data; a header's lines begin with @ or #.")
             tag, rest = (*line.split(None, 1), "")[:2]
             if tag.lower() == "@data":
                 return header, number

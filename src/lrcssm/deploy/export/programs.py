@@ -57,7 +57,7 @@ def program(model: SequenceModel | LiquidModel, what: What, *, timed: bool = Fal
 
     **Arguments:**
 
-    - `model`: a `SequenceModel`; or a `LiquidModel`, of which there is a step only.
+    - `model`: a `SequenceModel`; or a `LiquidModel`, which can be exported as a step only.
     - `what`: `"sequence"` or `"step"`.
     - `timed`: add the input `dt`.
     """
