@@ -222,7 +222,7 @@ def _checked(name: str, cases: int, length: int, shortest: int, channels: int, s
         )
     if cases * length * channels > _MOST_VALUES:
         raise DataError(
-            f"{name} with {cases} cases of {length} steps would hold {cases * length * channels:.2g} numbers; ask for at "
+            f"{name} with {cases} cases of {length} steps would hold {cases * length * channels:.2g} numbers; give at "
             f"most {_MOST_VALUES:.2g}."
         )
     return np.random.default_rng([seed, *name.encode()])
