@@ -1,4 +1,4 @@
-"""The time budget of a run of the tests: what begins too late is left out, counted by file, and nothing else is."""
+"""The time budget of a run of the tests: exactly the tests that start too late are skipped, counted by file."""
 
 import pathlib
 import subprocess

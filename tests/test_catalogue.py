@@ -1,4 +1,4 @@
-"""Names of data sets: where each is found, which comes first, and what is known of it before it is read."""
+"""Names of data sets: location, precedence, and facts that are known without reading."""
 
 import dataclasses
 import pathlib

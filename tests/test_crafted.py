@@ -1,4 +1,4 @@
-"""Descriptions of runs, journals of studies and checkpoints that someone else wrote: used, or refused in one sentence."""
+"""Foreign run descriptions, study journals and checkpoints: used, or rejected with one sentence."""
 
 import errno
 import json
@@ -49,7 +49,7 @@ def alone(tmp_path, monkeypatch):
 
 
 def said(words, capsys):
-    """The exit code of a command and its complaint, which is one line; a traceback would be raised here."""
+    """The exit code of a command and its message of one line; a traceback would be raised here."""
     code = cli.main(words)
     complaint = [line for line in capsys.readouterr().err.splitlines() if line.startswith("lrcssm: ")]
     assert code in (0, 2) and len(complaint) == (code == 2)

@@ -27,7 +27,7 @@ def test_digits_with_default_parameters(method):
 
 
 def test_methods(tmp_path, capsys):
-    """Ridge by default; whatever belongs to gradient steps asks for them."""
+    """Ridge by default; any parameter of gradient steps selects them."""
     X, y = waves(40)
     model = LrcSSMClassifier(random_state=0, verbose=1).fit(X[:30], y[:30])
     assert isinstance(model.model_, LiquidModel) and "ridge on 14336 features" in capsys.readouterr().out

@@ -76,7 +76,7 @@ def test_shares_of_numbers_add_up_to_one():
 
 
 def test_time_scales_are_reach_and_time_constant():
-    """A unit that is left alone forgets as its time constant says; a kernel of one tap reaches back to nothing."""
+    """A unit without input decays with its time constant; a kernel of one tap has no reach."""
     model = FeatureMap.of(noise(steps=200), n_features=14 * 64 * 4, max_time=50.0)
     scales, cell = time_scales(model.units), model.units.cell
     sigmoid = lambda x: 1 / (1 + np.exp(-np.asarray(x, np.float64)))

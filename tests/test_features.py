@@ -1,4 +1,4 @@
-"""Random liquid features: a plain loop gives the same numbers, and what is no observed step changes nothing."""
+"""Random liquid features: a plain loop gives the same numbers, and steps that are not observed have no effect."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A memory budget: what XLA plans stays within it, gradients do not change, and what cannot fit is said."""
+"""A memory budget: XLA's plan stays within it, gradients do not change, and impossible budgets raise an error."""
 
 import equinox as eqx
 import jax

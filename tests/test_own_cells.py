@@ -1,4 +1,4 @@
-"""Cells of one's own: registered, they are models, estimators and files like any other."""
+"""User-defined cells: once registered, they work in models, estimators and files."""
 
 import inspect
 
@@ -67,7 +67,7 @@ def unchecked_types():
 
 @pytest.fixture(autouse=True)
 def leave_nothing():
-    """What a test registers is gone after it."""
+    """Remove the cells that a test registered."""
     yield
     cells.REGISTERED.clear()
 

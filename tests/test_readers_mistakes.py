@@ -1,4 +1,4 @@
-"""Mistakes that people make in files: each is said in a sentence that names the file, and the line if it has lines."""
+"""Common mistakes in files: each gives one sentence that names the file and, for text, the line."""
 
 import zipfile
 

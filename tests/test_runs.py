@@ -1,4 +1,4 @@
-"""The commands train, evaluate and predict: what they leave, what they print, and what they refuse."""
+"""The commands train, evaluate and predict: files, output and errors."""
 
 import csv
 import json
@@ -189,7 +189,7 @@ def test_a_source_without_a_test_part_is_scored_on_validation(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_own_file_with_unequal_steps(tmp_path, capsys):
-    """From a file of one's own to predictions for another one without labels, which irregular times do not hinder."""
+    """From a file with irregular times to predictions for another file without labels."""
     path, out = wave_file(tmp_path), tmp_path / "run"
     assert cli.main(["train", str(path), "--out", str(out), *SMALL, "--batch", "4", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -1,4 +1,4 @@
-"""A solve succeeds only if each unit is right at each step: no scale, of another unit or time or infinite, excuses it."""
+"""A solve succeeds only if each unit is right at each step, for any scale of other units and steps."""
 
 import equinox as eqx
 import jax
@@ -46,7 +46,7 @@ def cornn(p, x, u, dt):
 
 
 def check(cell, step, inputs, state, solver, guess=None):
-    """Never a wrong success; gives the status."""
+    """Assert that there is no wrong success; returns the status."""
     found = solve(cell, inputs, state=state, solver=solver, guess=guess, throw=False)
     run = lambda t, x: reference.loop(step, cell, np.asarray(inputs[t : t + 1]), x)[0]
     truth, reach = truth_and_reach(run, np.asarray(state), len(inputs), EPS)

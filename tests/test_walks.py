@@ -1,4 +1,4 @@
-"""Three new users from start to end: a table of sensors as pandas writes it, a cell of one's own, and deployment."""
+"""Three complete workflows: a sensor table written by pandas, a user-defined cell, and deployment."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Sweeps: what is tried, and what comes of it."""
+"""Studies: their trials and results."""
 
 import dataclasses
 import itertools
