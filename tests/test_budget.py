@@ -21,7 +21,7 @@ def test(i, request, pytestconfig):
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that runs pytest in a process of its own on two files of four tests, and gives its exit code and output."""
+    """A function that runs pytest in a separate process on two files of four tests, and returns its exit code and output."""
     (tmp_path / "test_a.py").write_text(FOUR)
     (tmp_path / "test_b.py").write_text(FOUR)
 

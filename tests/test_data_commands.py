@@ -133,7 +133,7 @@ def test_a_damaged_file_is_one_sentence(run, place):
 
 
 def test_output_without_unicode():
-    """What the terminal could not show is left out, or replaced by a question mark."""
+    """Characters that the terminal cannot show are left out, or replaced by a question mark."""
     code = "from lrcssm.cli.data import ListData, ShowData\nListData(all=True).run()\nShowData('lorenz:50').run()"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}

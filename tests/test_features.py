@@ -114,7 +114,7 @@ def test_padding_and_skipped_steps_are_inert():
 
 
 def test_masked_steps_are_inert():
-    """Where one channel is missing, the others may be anything, before the first observed step too."""
+    """At a step with a missing channel the others have no effect, also before the first observed step."""
     data = series(lengths=(30, 30))
     for one, steps in zip(data, ([0, 1, 5], [20, 29]), strict=True):
         one[steps, 0] = np.nan

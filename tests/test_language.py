@@ -99,6 +99,11 @@ def modules():
     return sorted(path for package in ("lrcssm", "lrcssm_paper") for path in (SOURCE / package).rglob("*.py"))
 
 
+def programs():
+    """Tests, and programs of the documentation."""
+    return sorted(path for folder in ("tests", "examples", "docs") for path in (ROOT / folder).rglob("*.py"))
+
+
 @functools.cache
 def nodes(path):
     return list(ast.walk(ast.parse(path.read_text())))
@@ -148,10 +153,20 @@ def test_messages_and_docstrings_avoid_banned_phrases():
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
     wrong = [
-        f"{path.relative_to(SOURCE)}:{line}: {text.splitlines()[0]}"
-        for path in modules()
+        f"{path.name}:{line}: {text.splitlines()[0]}"
+        for path in [*modules(), *programs()]
         for line, text in docstrings(path)
-        if text.split()[0] in FIRST_WORDS
+        if text.split()[0] in FIRST_WORDS or (text.startswith("Of ") and SOURCE in path.parents)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_of_tests_and_programs_avoid_banned_phrases():
+    wrong = [
+        f"{path.name}:{line}: {found}"
+        for path in programs()
+        for line, text in docstrings(path)
+        for found in findings(text)
     ]
     assert not wrong, "\n".join(wrong)
 

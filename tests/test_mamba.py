@@ -69,8 +69,8 @@ def loop(layer, inputs, dt, state=None):
 
 @pytest.mark.parametrize("pieces", [(2, 7, 12), pytest.param((), marks=pytest.mark.slow)])
 def test_it_is_what_the_equations_say(pieces):
-    """As a whole, and in pieces, of which the first is shorter than the convolution; with irregular steps, and masked
-    ones anywhere, which are as if they were not there: of the second sample all of the first piece."""
+    """As a whole, and in pieces, of which the first is shorter than the convolution; with irregular steps, and masked ones
+    anywhere, which are ignored: of the second sample all of the first piece."""
     layer, (inputs, dt) = make(), given()
     valid = MASK & (np.arange(STEPS) >= [[0], [2]]).T
     filled = np.where(valid[..., None], inputs, np.nan)

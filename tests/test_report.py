@@ -216,7 +216,7 @@ def test_colours_follow_the_page():
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("width", [390, 1100])
 def test_a_browser_shows_it(kind, width, tmp_path):
-    """Nothing is wider than the window, be it that of a phone, and every picture has a size."""
+    """The page is not wider than the window, also on a phone, and every picture has a size."""
     text = evaluation_page("model.lrcssm", "A title", "About.", judged(HOSTILE[kind]))
     script = (
         "<script>const s=[...document.querySelectorAll('svg')].map(e=>e.getBoundingClientRect());const d=document;d.title="

@@ -321,7 +321,7 @@ def test_parquet(tmp_path):
 
 
 def test_parquet_as_a_stand_in_gives_it(tmp_path, monkeypatch):
-    """Where pyarrow is not installed: what is done with its answers."""
+    """The use of pyarrow's results, with a substitute where it is not installed."""
 
     class Column(list):
         to_pylist = list.copy

@@ -119,7 +119,7 @@ def test_states_that_pass_through_zero_converge():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("structure", ["diagonal", "block2", "dense"])
 def test_no_scale_is_vacuous(structure, dtype):
-    """Whatever the sizes of states and matrices, a success allows a residual of √rtol of the group's largest state."""
+    """For all sizes of states and matrices, a success allows at most a residual of √rtol of the group's largest state."""
     rng = np.random.default_rng(0)
     rtol, units = 8 * float(np.finfo(dtype).eps), 4
     top = np.log10(np.finfo(dtype).max)

@@ -122,7 +122,7 @@ def test_digits_reach_96_percent():
 
 @pytest.mark.slow
 def test_iterations_of_each_layer():
-    """Those of the solves that the first step does."""
+    """The iterations are those of the solves in the first step."""
     cases = waves(count=4, lengths=(20,))
     model = make(num_blocks=2, hidden_dim=4, state_dim=3)
     (epoch,) = fit(model, cases, None, TrainingConfig(steps=1, batch=4), solver=DEER()).history

@@ -19,7 +19,7 @@ from lrcssm.tuning.worker import Shift, work
 
 
 def spawn(start, *, worker=False):
-    """A worker in a process of its own."""
+    """A worker in a separate process."""
     command = ["tune", "worker", start.study] if worker else words(start)
     return subprocess.Popen(
         [sys.executable, "-m", "lrcssm", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
