@@ -64,8 +64,9 @@ class Train:
     out: Annotated[str | None, Arg("DIR")] = None
     """Run folder; by default runs/NAME."""
     method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
-    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto is
-    ridge, logistic to classify more than 500 cases, and gradient if a preset or an option of model, training or devices is given."""
+    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto
+    is ridge, or logistic to classify more than 500 cases, or gradient if a preset or an option of model, training or devices is
+    given."""
     views: Annotated[tuple[str, ...], Arg("VIEW")] = ()
     """Views of a series for ridge and logistic: levels, differences, case-levels, case-differences; by default all that are not
     redundant. A model with levels and differences only can predict sample by sample."""

@@ -33,7 +33,7 @@ class Status(enum.IntEnum):
 
     @property
     def ok(self) -> bool:
-        """True if the states of this sample may be used."""
+        """True if the states of this sample are valid."""
         return self <= Status.FELL_BACK
 
     @property
@@ -77,7 +77,7 @@ _MESSAGES = {
 
 
 class SolveError(LrcssmError, RuntimeError):
-    """Raised by `lrcssm.solve` when the states may not be used; its text is that of the worst `Status`."""
+    """Raised by `lrcssm.solve` if a solve fails; the message is that of the worst `Status`."""
 
 
 class Solution(eqx.Module):
@@ -106,10 +106,10 @@ class Solution(eqx.Module):
 
     @property
     def ok(self) -> Array:
-        """For each sample, true if its states may be used."""
+        """For each sample, true if its states are valid."""
         return self.status <= Status.FELL_BACK
 
     @property
     def message(self) -> str:
-        """The sentence of the worst status (outside of `jit` only)."""
+        """The message of the worst status (outside of `jit` only)."""
         return Status(int(jnp.max(self.status))).message

@@ -50,7 +50,7 @@ class _Method(_Data):
     for each case."""
     method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
     """`"ridge"`, ridge regression on random liquid features, in seconds; `"logistic"`, logistic regression that starts from it;
-    or `"gradient"`, a model trained by gradient steps. `"auto"` takes ridge, to classify more than 500 cases logistic, and
+    or `"gradient"`, a model trained by gradient steps. `"auto"` is ridge, or logistic to classify more than 500 cases, or
     gradient if a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` requires gradient steps."""
     views: Sequence[str] | None = None
     """For ridge and logistic: views of the series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that
