@@ -55,10 +55,12 @@ def remember_compilations(directory: str | os.PathLike[str] | None = None) -> pa
 @contextlib.contextmanager
 def keeping_compilations() -> Iterator[None]:
     """Cache the programs that are compiled within a `with` block on disk, as `remember_compilations` does for the whole
-    process. JAX has one cache per process. A library must not choose it for other programs, so it is set here while an
-    estimator computes, and restored afterwards. Has no effect if the process has chosen its own directory, if JAX's cache is
-    switched off (`JAX_ENABLE_COMPILATION_CACHE=false`), if the variable `LRCSSM_COMPILATIONS` is `off`, or if the folder cannot
-    be written. Programs of other threads that are compiled in the meantime are cached too, which is harmless.
+    process.
+
+    JAX has one cache per process. A library must not choose it for other programs, so it is set here while an estimator
+    computes, and restored afterwards. Has no effect if the process has chosen its own directory, if JAX's cache is switched
+    off (`JAX_ENABLE_COMPILATION_CACHE=false`), if the variable `LRCSSM_COMPILATIONS` is `off`, or if the folder cannot be
+    written. Programs of other threads that are compiled in the meantime are cached too, which is harmless.
 
     ```python
     from lrcssm.compilation import keeping_compilations

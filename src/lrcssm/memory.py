@@ -10,10 +10,11 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 def keep_memory() -> bool:
     """Keep allocated memory in the process instead of returning it to the system.
 
-    On a CPU, XLA allocates new buffers in each step, and the C library of Linux returns everything above 32 MB to the system
-    and then has to get it back page by page, which can take half of the time of a step on long sequences. After this call the
-    memory stays with the process until it ends. The command line does this automatically; call it in your own program before
-    the first computation.
+    On a CPU, XLA allocates new buffers in each step, and the C library of Linux returns everything above 32 MB to the
+    system and then has to get it back page by page, which can take half of the time of a step on long sequences. After this
+    call the memory stays with the process until it ends.
+
+    The command line does this automatically; call it in your own program before the first computation.
 
     ```python
     import lrcssm

@@ -1,5 +1,6 @@
-"""Options declared once, as fields of a dataclass with a docstring below each. The command line, the estimators and their
-documentation are generated from these declarations.
+"""Options declared once, as fields of a dataclass with a docstring below each.
+
+The command line, the estimators and their documentation are generated from these declarations.
 """
 
 import ast

@@ -1,4 +1,7 @@
-"""The tables of the paper, with their numbers and known errors. The notes of a row name its source, if that is not the paper."""
+"""The tables of the paper, with their numbers and known errors.
+
+The notes of a row name its source, if that is not the paper.
+"""
 
 from typing import Any, Literal, NamedTuple
 

@@ -1,5 +1,6 @@
-"""Rolling-origin evaluation of forecasters, and simple reference forecasters. At each origin a forecaster is fitted to the
-values before it and forecasts the values after it.
+"""Rolling-origin evaluation of forecasters, and simple reference forecasters.
+
+At each origin a forecaster is fitted to the values before it and forecasts the values after it.
 """
 
 import time

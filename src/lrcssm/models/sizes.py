@@ -17,9 +17,10 @@ _OPTIONS = (
 
 
 def check_size(config: ModelConfig, shapes: Mapping[str, Sequence[int]], name: str = "The file") -> None:
-    """Raise `FileError` if a configuration cannot match some arrays, before anything is allocated or traced. The check is fast
-    for any sizes. It finds sizes that are far too large, but not every mismatch: the model still has to be compared with the
-    arrays one by one.
+    """Raise `FileError` if a configuration cannot match some arrays, before anything is allocated or traced.
+
+    The check is fast for any sizes. It finds sizes that are far too large, but not every mismatch: the model still has to
+    be compared with the arrays one by one.
 
     ```python
     import jax, lrcssm
