@@ -18,14 +18,14 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(VENV)/stamp-dev ## make .venv with the package and its development tools
+setup: $(VENV)/stamp-dev ## create .venv with the package and its development tools
 
 .PHONY: demo
 demo: $(VENV)/stamp-core ## train on handwritten digits, pixel by pixel, and write a report
 	$(BIN)/lrcssm train digits --batch 32 --dropout 0.2 --learning-rate 5e-3 --out runs/demo --overwrite
 
 .PHONY: test
-test: $(VENV)/stamp-dev ## run the tests, but for the slow ones
+test: $(VENV)/stamp-dev ## run the tests, except the slow ones
 	$(PYTEST) $(ARGS)
 
 # The slow tests too, with all extras and on the programs that users run, in the order of conftest.py: within the budget,
@@ -33,7 +33,7 @@ test: $(VENV)/stamp-dev ## run the tests, but for the slow ones
 BUDGET ?= 900
 SHARE ?= 20
 .PHONY: test-full
-test-full: $(VENV)/stamp-full ## run the slow tests too, with all extras, within a budget of time
+test-full: $(VENV)/stamp-full ## run the slow tests too, with all extras, within a time budget
 	LRCSSM_TEST_OPTIMISED=1 $(BIN)/python -m pytest -n 2 --dist load --maxschedchunk 4 --slow --budget $(BUDGET) --share $(SHARE) $(ARGS)
 
 .PHONY: test-slow
@@ -64,7 +64,7 @@ tutorials: $(VENV)/stamp-tutorials ## run the tutorials and write their pages in
 	$(BIN)/python tutorials/run.py
 
 .PHONY: package
-package: $(VENV)/stamp-release ## build sdist and wheel into dist/, and try them in an empty environment
+package: $(VENV)/stamp-release ## build sdist and wheel into dist/, and test them in an empty environment
 	.ci/package $(BIN)/python
 
 .PHONY: clean

@@ -102,7 +102,7 @@ def model():
     d.arrow((680, 360), (800, 360))
     d.text(745, 350, "xₜ")
     d.arrow((720, 360), (720, 422), (515, 422), (515, 396))
-    d.text(617, 440, "xₜ₋₁: a unit sees only its own state, so ∂F/∂x is diagonal", size=11, fill="#666666")
+    d.text(617, 440, "xₜ₋₁: a unit depends only on its own state, so ∂F/∂x is diagonal", size=11, fill="#666666")
     d.save("model.svg")
 
 

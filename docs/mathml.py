@@ -24,6 +24,14 @@ def on_page_content(content, page, **_):
             log.warning("%s: the formula %s has a command unknown to latex2mathml.", page.file.src_path, tex)
         # Browsers align table cells by style; the attribute of older MathML they pass over.
         mathml = re.sub(r'<mtd columnalign="(\w+)"', r'<mtd style="text-align: \1"', mathml)
+        # No space around the bars of an absolute value.
+        mathml = re.sub(
+            r"<mo(?: stretchy=\"false\")?>(?=(?:&#x0007C;|\||&#x02223;)</mo>)",
+            '<mo stretchy="false" lspace="0" rspace="0">',
+            mathml,
+        )
+        # A thin space between a function and its argument without brackets: log T.
+        mathml = re.sub(r"(<mi>(?:log|exp|tanh)</mi>)(?=<m[in]>)", r'\1<mspace width="0.167em"></mspace>', mathml)
         return f'<{tag} class="arithmatex">{mathml}</{tag}>'
 
     return FORMULA.sub(formula, content)

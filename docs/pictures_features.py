@@ -96,7 +96,7 @@ def features_method():
 
 
 def features_weights():
-    """The three classes of a machine, and what spoke for each of them in the test cases."""
+    """The three classes of a machine, and the contributions to each of them in the test cases."""
     X, y = machines(120, 0)
     test, labels = machines(90, 1)
     model = lrcssm.LrcRidgeClassifier(random_state=0).fit(X, y)

@@ -1,4 +1,4 @@
-"""Small data sets as an archive has them, and a server on this machine that sends them as it is told."""
+"""Small archive data sets, and a local server that sends them as a test requires."""
 
 import contextlib
 import http.server
@@ -40,7 +40,7 @@ def parcel(name="Tiny", members=None, compression=zipfile.ZIP_STORED):
 
 
 class Server:
-    """What is served, how, and what was asked for."""
+    """Served files, behaviour of the server, and recorded requests."""
 
     def __init__(self):
         self.files = {}

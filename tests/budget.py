@@ -1,4 +1,4 @@
-"""A time budget for a run of the tests: what has not begun when it is spent is left out, and the summary says so.
+"""A time budget for a run of the tests: tests that have not started when it is spent are skipped and counted in the summary.
 
 `--budget SECONDS` counts from the start of pytest, for all of its processes together. `--share SECONDS` is the most that
 one process spends on the tests of one file, so that a long list does not keep the files after it from being run; those of

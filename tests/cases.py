@@ -160,7 +160,7 @@ def every(quick=(), leave_out=()):
 
 
 def normal(rng, shape, dtype):
-    """Normal numbers from a numpy generator: JAX's own compile anew for each shape, which takes most of a second."""
+    """Normal numbers from a numpy generator: JAX's own are compiled for each shape, which takes most of a second."""
     numbers = rng.normal(size=shape)
     if jnp.issubdtype(dtype, jnp.complexfloating):
         numbers = (numbers + 1j * rng.normal(size=shape)) / np.sqrt(2)

@@ -1,4 +1,4 @@
-"""What every test runs under: two CPU devices, 64-bit numbers, no silent promotion, checked types; shared fixtures."""
+"""Configuration of all tests: two CPU devices, 64-bit numbers, no silent promotion, checked types; shared fixtures."""
 
 import itertools
 import os
@@ -95,7 +95,7 @@ def bounded_memory():
 
 @pytest.fixture(scope="module", autouse=True)
 def no_cache_of_the_user(tmp_path_factory):
-    """The cache folder of whoever runs the tests is neither read nor written, nor is a data folder of theirs."""
+    """Neither read nor write the cache folder or the data folder of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("LRCSSM_DATA", raising=False)
@@ -131,7 +131,7 @@ def place(monkeypatch, tmp_path):
 
 @pytest.fixture
 def server():
-    """An archive on this machine, which does as the test tells it."""
+    """A local archive server, controlled by the test."""
     with serving() as made:
         yield made
 

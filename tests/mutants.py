@@ -1,4 +1,4 @@
-"""Documents with one thing wrong in them, for files that claim to be what they are not."""
+"""Mutated documents, each with one defect, to test the readers of files."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Plain loops in float64 numpy, written from the equations: what the tests compare with. Nothing of lrcssm is used."""
+"""Plain loops in float64 numpy, written from the equations, as references for the tests, without any code of lrcssm."""
 
 import numpy as np
 

@@ -48,7 +48,7 @@ def test_a_name_that_does_not_exist(get):
 
 
 def test_a_name_that_is_not_known_without_a_connection(tmp_path):
-    """The server cannot say that it has no such data set, so we say what we know."""
+    """The server cannot be reached, so the message comes from the list of known names."""
     for name, says in (
         ("Heartbeet", "; perhaps you meant Heartbeat; 127"),
         ("Xyzzyx", "; known names are in lrcssm.data.problems.NAMES; 127"),

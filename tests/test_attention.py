@@ -1,4 +1,4 @@
-"""Attention: against plain numpy loops; what is later, or not valid, is not seen."""
+"""Attention against plain numpy loops; later and masked steps have no effect."""
 
 import equinox as eqx
 import jax
@@ -88,7 +88,7 @@ def test_later_steps_are_not_seen():
 
 
 def test_pieces_of_the_scores(monkeypatch):
-    """What is computed some steps at a time is what is computed at once, with dropout in each piece."""
+    """Scores computed in pieces equal those computed at once, with dropout in each piece."""
     whole = np.asarray(run(make(), jnp.asarray(INPUTS)))
     monkeypatch.setattr(attention, "chunk_length", lambda length, elements: 4)
     layer = make(dropout=0.5)

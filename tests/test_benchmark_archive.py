@@ -96,7 +96,7 @@ def test_archive(folder, tmp_path, capsys):
     words = ["archive", folder, "--models", *MODELS, "--results", results]
     run("benchmark", *words, "--json", record, "--picture", tmp_path / "picture.png")
     out = " ".join(capsys.readouterr().out.split())
-    assert "EqualClassifier does not take Lengths: The lengths differ." in out and "Half" not in out
+    assert "EqualClassifier does not accept Lengths: The lengths differ." in out and "Half" not in out
     assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     assert [(line["dataset"], line["model"]) for line in lines] == [

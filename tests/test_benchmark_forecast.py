@@ -36,7 +36,7 @@ def test_the_record(tmp_path, monkeypatch, capsys):
     run(*words, "--models", "seasonal naive", "always wrong")
     printed = capsys.readouterr().out
     record = json.loads(path.read_text())
-    assert record["unavailable"] == ["absent"] and "Left out, for want of aeon: absent." in printed
+    assert record["unavailable"] == ["absent"] and "Left out, because aeon is not installed: absent." in printed
     rows = {row["model"]: row for row in record["rows"]}
     assert list(rows) == ["ridge on lags", "seasonal naive", "always wrong"]
     assert rows["seasonal naive"]["mae"] == pytest.approx(0.12) and rows["seasonal naive"]["origins"] == 3

@@ -30,7 +30,7 @@ def test_models(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_scaling(capsys, tmp_path, monkeypatch):
-    """What does not fit at one length is not tried at longer ones."""
+    """An architecture that does not fit at one length is not tried at longer ones."""
     path = tmp_path / "record.json"
     monkeypatch.setattr(
         models, "too_large", lambda planned: "not measured, it is too large" if planned > limit else None

@@ -1,4 +1,4 @@
-"""The time budget of a run of the tests: what begins too late is left out, counted by file, and nothing else is."""
+"""The time budget of a run of the tests: exactly the tests that start too late are skipped, counted by file."""
 
 import pathlib
 import subprocess
@@ -21,7 +21,7 @@ def test(i, request, pytestconfig):
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that runs pytest in a process of its own on two files of four tests, and gives its exit code and output."""
+    """A function that runs pytest in a separate process on two files of four tests, and returns its exit code and output."""
     (tmp_path / "test_a.py").write_text(FOUR)
     (tmp_path / "test_b.py").write_text(FOUR)
 

@@ -1,4 +1,4 @@
-"""Names of data sets: where each is found, which comes first, and what is known of it before it is read."""
+"""Names of data sets: location, precedence, and facts that are known without reading."""
 
 import dataclasses
 import pathlib
@@ -68,7 +68,7 @@ def test_synthetic_names():
             load(wrong)
     with pytest.raises(DataError, match="give at least 1 case and 2 steps"):
         load("adding:0")
-    with pytest.raises(DataError, match="numbers; ask for at most"):
+    with pytest.raises(DataError, match="numbers; give at most"):
         load("adding:999999999999")
 
 

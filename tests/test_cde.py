@@ -222,7 +222,7 @@ def bumps(seed, count=256):
 
 
 class EachStep(TimeLayer):
-    """No layer along time: what the encoder makes of each step goes to the pool."""
+    """No layer along time: the encoder's output for each step goes to the pool."""
 
     size: int = eqx.field(static=True)
 

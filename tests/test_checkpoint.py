@@ -1,4 +1,4 @@
-"""A run that was interrupted ends where an uninterrupted one does, bit for bit, whatever happened to its files."""
+"""An interrupted run gives the result of an uninterrupted one, bit for bit, even with damaged files."""
 
 import dataclasses
 import random
@@ -64,7 +64,7 @@ def test_resumed_runs_end_the_same(tmp_path, whole):
 
 @pytest.mark.parametrize("how", ["interrupted", "killed long after the last evaluation"])
 def test_between_two_evaluations(tmp_path, whole, monkeypatch, how):
-    """Nothing is done again but what came after the last checkpoint, which Ctrl-C writes, or the clock."""
+    """Only the steps after the last checkpoint, written on Ctrl-C or by the clock, are repeated."""
     path, steps = tmp_path / "checkpoint", []
 
     def tick(step):
@@ -155,7 +155,7 @@ def test_a_checkpoint_from_before_an_option_goes_on(tmp_path, whole):
 
 
 def test_300_damaged_checkpoints(tmp_path):
-    """Each is refused or read whole; none gives anything but a sentence."""
+    """Each is either rejected with a message or read completely."""
     path = tmp_path / "checkpoint"
     start = model()
     empty = Progress(TrainState.start(start, CONFIG.knobs()), start, 0.5)

@@ -1,4 +1,4 @@
-"""Declared structure = true structure for every cell, and the checks that a user runs on a cell of their own."""
+"""Declared structure = true structure for every cell, and the checks for user-defined cells."""
 
 import io
 
@@ -94,7 +94,7 @@ def test_a_jacobian_that_is_not_finite_is_refused(getkey):
 
 @pytest.mark.parametrize(("make", "words"), [(WrongToy, 'structure="dense"'), (ConjugateToy, "not holomorphic")])
 def test_agreement_finds_a_wrong_gradient(make, words, getkey):
-    """Which the sequential sweep has as well, although its states are right."""
+    """The sequential sweep has a wrong gradient too, although its states are right."""
     kind = jnp.complex128 if make is ConjugateToy else jnp.float64
     cell, text = make(3, 4, dtype=kind, key=getkey()), io.StringIO()
     inputs = 0.5 * jax.random.normal(getkey(), (8, 2, 3), kind)

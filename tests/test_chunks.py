@@ -1,4 +1,4 @@
-"""A sequence in chunks gives what it gives at once: outputs, gradients, states."""
+"""A sequence in chunks has the outputs, gradients and states of the whole sequence."""
 
 import dataclasses
 
@@ -196,7 +196,7 @@ def test_differences_across_calls():
 
 @pytest.mark.parametrize("chunk", [3, *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in (None, 2, 4))])
 def test_truncation_in_chunks(chunk):
-    """Gradients end where they are told to, in chunks of whatever size."""
+    """Gradients end at the given step, for any size of chunks."""
     model = SequenceModel(ModelConfig(**SMALL), jax.random.key(0))
     inputs = normal(np.random.default_rng(0), (15, 2, 3), jnp.float64)
     learned, rest = eqx.partition(model, trainable(model))

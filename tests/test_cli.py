@@ -1,4 +1,4 @@
-"""The command line: what it prints, how it fails, and what it does not import."""
+"""The command line: output, errors and lazy imports."""
 
 import dataclasses
 import json
@@ -21,12 +21,12 @@ TINY = ("benchmark", "engine", "--lengths", "5", "--state-dim", "3", "--rounds",
 
 
 def python(code):
-    """Runs source in a fresh process and gives what it printed."""
+    """Run source in a fresh process and return its output."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def fails(capsys, *words, code=2):
-    """Runs a command that must fail with one sentence, and gives the sentence."""
+    """Run a command that must fail with one sentence, and return the sentence."""
     assert cli.main(words) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -70,7 +70,7 @@ def test_help(words, capsys):
 
 
 def options_of(command):
-    """What the help must name: --option, or POSITIONAL."""
+    """Names that the help must contain: --option, or POSITIONAL."""
     for field in dataclasses.fields(command):
         if dataclasses.is_dataclass(field.default):
             yield from options_of(type(field.default))

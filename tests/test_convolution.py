@@ -66,7 +66,7 @@ def test_fft_convolution_is_a_convolution(length):
 
 
 def test_packing_is_as_if_masked_steps_were_not_there():
-    """Also for what follows in the next piece: a short convolution in two pieces, against numpy over the valid steps."""
+    """A short convolution in two pieces, against numpy over the observed steps."""
     steps = np.arange(16)
     kinds = [steps >= 0, steps < 0, steps >= 9, steps < 5, steps % 3 == 1, (steps > 2) & (steps < 12)]
     mask = np.stack([*kinds, *(np.random.default_rng(1).random((3, 16)) < 0.6)], 1)
@@ -156,7 +156,7 @@ LAYERS = {"Hyena": make_hyena, "S4DConvolution": make_s4d}
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_only_what_was_counts(name):
-    """Later steps change nothing, and neither do masked ones, wherever they are."""
+    """Later steps and masked steps have no effect."""
     layer = LAYERS[name]()
     inputs = normal(np.random.default_rng(0), (17, 2, 3), jnp.float64)
     whole = run(layer, inputs)
@@ -233,7 +233,7 @@ def test_mistakes_are_explained():
     for name, make in LAYERS.items():
         with pytest.raises(ValueError, match=f"{name} got a state, but it convolves a sequence as a whole; give"):
             run(make(), inputs, state=jnp.ones(3))
-    with pytest.raises(ValueError, match="Hyena got dt, but it sees steps"):
+    with pytest.raises(ValueError, match="Hyena got dt, but it ignores the time"):
         run(make_hyena(), inputs, dt=jnp.ones(5))
     with pytest.raises(ValueError, match=r"S4DConvolution got dt of shape \(5,\), but"):
         run(make_s4d(), inputs, dt=jnp.ones(5))

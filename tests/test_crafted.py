@@ -1,4 +1,4 @@
-"""Descriptions of runs, journals of studies and checkpoints that someone else wrote: used, or refused in one sentence."""
+"""Foreign run descriptions, study journals and checkpoints: used, or rejected with one sentence."""
 
 import contextlib
 import errno
@@ -51,7 +51,7 @@ def alone(tmp_path, monkeypatch):
 
 
 def said(words, capsys):
-    """The exit code of a command and its complaint, which is one line; a traceback would be raised here."""
+    """The exit code of a command and its message of one line; a traceback would be raised here."""
     code = cli.main(words)
     out, err = capsys.readouterr()
     complaint = [line for line in err.splitlines() if line.startswith("lrcssm: ")]
@@ -145,7 +145,8 @@ def test_model_files(tmp_path, kind, count, defaults):
 
 
 @pytest.mark.parametrize(
-    "name, value", [("dilations", 2**30), ("dilations", 0), ("mixes", 0), ("cell.b_u", 0), ("views.mean", 0)]
+    "name, value",
+    [("dilations", 2**30), ("dilations", -1), ("sources", 2**20), ("mixes", 0), ("cell.b_u", 0), ("views.mean", 0)],
 )
 def test_arrays_of_a_ridge_model_fit_together(tmp_path, name, value, defaults):
     """A stream keeps eight times the largest dilation: 2³⁰ would be 32 GB of samples. Other arrays get another shape."""
@@ -153,9 +154,9 @@ def test_arrays_of_a_ridge_model_fit_together(tmp_path, name, value, defaults):
     lrcssm.LrcRidgeClassifier(n_features=28, views=["levels"], random_state=0).fit(SERIES, list("abababab")).save(path)
     header, arrays = read_arrays(path, kind="model")
     array = arrays[f"model{name}"]
-    arrays[f"model{name}"] = np.full_like(array, value) if name == "dilations" else np.repeat(array, 2, -1)
+    arrays[f"model{name}"] = np.full_like(array, value) if value else np.repeat(array, 2, -2 if array.ndim > 1 else -1)
     write_arrays(path, {key: header[key] for key in header if key not in ("format", "arrays")}, arrays)
-    with pytest.raises(FileError, match=f"its {name} has shape|its dilations are not whole numbers from 1 to"):
+    with pytest.raises(FileError, match=f"its {name} has shape|its {name} are not whole numbers from 0 to"):
         lrcssm.load(path)
 
 
@@ -265,7 +266,6 @@ def test_a_full_disk_in_a_study(tmp_path, capsys, monkeypatch):
         assert cli.main(["tune", "worker", "s"]) == 2
     complaint = capsys.readouterr().err.splitlines()[-1]
     assert (
-        f"{path} cannot be written: the disk is full; free some space, and then lrcssm tune worker s goes on."
-        in complaint
+        f"{path} cannot be written: the disk is full; free some space, and then run lrcssm tune worker s." in complaint
     )
     assert cli.main(["tune", "worker", "s"]) == 0

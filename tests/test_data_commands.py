@@ -114,8 +114,8 @@ def test_pictures(run, tmp_path, source, suffix):
         ("fetch", "NAME is missing"),
         ("fetch a/b", "cannot be the name"),
         ("fetch X --url ftp://x", "give an address that begins with"),
-        ("fetch X Y --sha256 1", "--sha256 is that of one file, and there are 2 names"),
-        ("fetch X Y --url http://x/y.zip", "--url is that of one file"),
+        ("fetch X Y --sha256 1", "--sha256 applies to one file, but there are 2 names"),
+        ("fetch X Y --url http://x/y.zip", "--url applies to one file"),
         ("fetch X --sha256 1", "64 hexadecimal digits"),
         ("fetch X --timeout 0", "--timeout got 0"),
         ("fetch X --timeout nan", "--timeout got nan"),
@@ -133,7 +133,7 @@ def test_a_damaged_file_is_one_sentence(run, place):
 
 
 def test_output_without_unicode():
-    """What the terminal could not show is left out, or replaced by a question mark."""
+    """Characters that the terminal cannot show are left out, or replaced by a question mark."""
     code = "from lrcssm.cli.data import ListData, ShowData\nListData(all=True).run()\nShowData('lorenz:50').run()"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}

@@ -1,4 +1,4 @@
-"""What is said about a data set: its facts, the remarks on what is odd, and sketches of its cases."""
+"""Descriptions of a data set: facts, remarks on oddities, and sketches of its cases."""
 
 import dataclasses
 import json

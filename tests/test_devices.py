@@ -283,7 +283,7 @@ def test_two_processes_over_the_network(tmp_path, slurm):
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "slurm"), [(0, False), (1, False), (1, True)])
 def test_one_of_two_is_killed(tmp_path, victim, slurm):
-    """The other one ends with a sentence, in less than a minute, and the run can be gone on with."""
+    """The other one ends with a message in less than a minute, and the run can be resumed."""
     port = free_port()
     more = ("--steps", "100000", "--devices", "2")
     both = [start(tmp_path, *more, port=port, process=i, slurm=slurm) for i in (0, 1)]
@@ -301,7 +301,7 @@ def test_one_of_two_is_killed(tmp_path, victim, slurm):
 
 
 def step_of(process, at_least=0):
-    """The first step that a process tells of, of those from `at_least` on."""
+    """The first step, from `at_least` on, that a process reports."""
     said = []
     for line in iter(process.stderr.readline, ""):
         said.append(line)

@@ -1,4 +1,4 @@
-"""What the documentation shows is run: README, pages and the examples in docstrings, each page and docstring as one program."""
+"""The documentation is executed: README, pages and the examples in docstrings, each page and docstring as one program."""
 
 import ast
 import dataclasses
@@ -27,7 +27,7 @@ def snippets(text):
 
 
 def docstrings():
-    """Every docstring of the packages that shows something, by the name of what it is about."""
+    """Every docstring with an example, by the name of its object."""
     found = {}
     for path in sorted((ROOT / "src").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -44,7 +44,7 @@ DOCSTRINGS = docstrings()
 
 @pytest.fixture
 def as_a_user_has_it(tmp_path, monkeypatch):
-    """Pages are written for JAX's own defaults: 32-bit numbers, promotion as usual; files that they write are gone after."""
+    """Pages are written for JAX's own defaults: 32-bit numbers, promotion as usual; files that they write are removed afterwards."""
     monkeypatch.chdir(tmp_path)
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
         yield

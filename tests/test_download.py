@@ -1,4 +1,4 @@
-"""Downloads: from a server on this machine that cuts, fails and changes its mind; never the network."""
+"""Downloads from a local server that breaks connections, fails and changes its files; never the network."""
 
 import json
 import pathlib
@@ -93,7 +93,7 @@ def test_an_interruption_keeps_the_part(server, get, tmp_path):
 
 
 def test_a_killed_download_is_resumed(server, tmp_path):
-    """Nothing but the file itself is needed to go on: a process that was killed had no time to write more."""
+    """The partial file alone is enough to resume, because a killed process has no time to write more."""
     server.cuts = []
     code = (
         "import os, sys\nfrom lrcssm.data.archive import fetch\n"
@@ -218,7 +218,7 @@ def test_redirections_to_other_protocols_are_refused(server, get, place):
 
 
 def test_a_download_that_only_drips_ends(server, get, tmp_path):
-    """100 bytes a second, for ever: no pause is long enough for a timeout, and each attempt gets some bytes."""
+    """100 bytes a second, without end: no pause is long enough for a timeout, and each attempt gets some bytes."""
     server.drip = 1000
     start = time.monotonic()
     with pytest.raises(DataError, match=r"sends fewer than 1,000 bytes a second of .* bytes are kept"):

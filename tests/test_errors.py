@@ -1,4 +1,4 @@
-"""Everything that can go wrong says what was given, what was expected and what to do, in one sentence."""
+"""Every error states what was given, what was expected and what to do, in one sentence."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ from lrcssm.training import TrainingConfig, evaluate, fit, make_mesh, predict
 
 
 class Own(cells.LRC):
-    """A cell with whatever mistake a test makes in it."""
+    """A cell with a mistake chosen by the test."""
 
     mistake: str = eqx.field(static=True, default="")
 
@@ -121,7 +121,7 @@ def test_a_mistake_that_jax_explains_is_left_to_it():
 
 
 def test_times_that_are_fine():
-    """None passes; none is known at a masked step; and what is traced is found out by its states."""
+    """Zero times, unknown times at masked steps, and traced times, which are checked by the status."""
     still = solve(CELL, INPUTS, state=jnp.ones(4), dt=0)
     assert jnp.all(still.states == 1)
     mask = jnp.ones((5, 2), bool).at[3, 1].set(False)
@@ -185,7 +185,7 @@ def test_why_training_failed():
 
 
 def test_arguments_of_a_wrong_type():
-    """In a process of its own, where types are not checked: what a user sees."""
+    """In a separate process without type checks, as users have it."""
     program = """
 import jax, jax.numpy as jnp, lrcssm
 cell = lrcssm.cells.LRC(3, 4, key=jax.random.key(0))

@@ -27,7 +27,7 @@ def test_digits_with_default_parameters(method):
 
 
 def test_methods(tmp_path, capsys):
-    """Ridge by default; whatever belongs to gradient steps asks for them."""
+    """Ridge by default; any parameter of gradient steps selects them."""
     X, y = waves(40)
     model = LrcSSMClassifier(random_state=0, verbose=1).fit(X[:30], y[:30])
     assert isinstance(model.model_, LiquidModel) and "ridge on 14336 features" in capsys.readouterr().out
@@ -38,7 +38,7 @@ def test_methods(tmp_path, capsys):
     np.testing.assert_array_equal(
         lrcssm.load(tmp_path / "model").predict(again._cases(list(X[:, :, None]), None, None)), model.predict(X)
     )
-    with pytest.raises(ValueError, match="after a fit on liquid features, which cannot go on"):
+    with pytest.raises(ValueError, match="after a fit on liquid features, which cannot be continued"):
         model.partial_fit(X, y)
     with pytest.raises(ValueError, match="method is 'newton'; give auto, ridge, logistic or gradient"):
         LrcSSMClassifier(method="newton").fit(X, y)

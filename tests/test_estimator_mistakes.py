@@ -1,4 +1,4 @@
-"""Estimators answer mistakes with one sentence, in the words of the user, and stay as they were."""
+"""Errors of estimators are one sentence about the user's arguments, and leave the estimator unchanged."""
 
 import copy
 import dataclasses
@@ -28,7 +28,7 @@ def fitted():
 
 
 def fit(kind, **changes):
-    """One that has all that `fit` needs, but for the changes."""
+    """An estimator with all arguments that `fit` needs, and some changes."""
     given = {name: value for name, value in FEW.items() if name != "bidirectional"} | changes
     return kind(**given).fit(*(waves()[0][:1, :].T,) if kind is LrcSSMForecaster else waves())
 

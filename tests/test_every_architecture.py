@@ -26,7 +26,7 @@ LENGTHS = (8, 5)
 
 
 def make(name):
-    """A model with weights that no symmetry of the initial ones hides, and statistics of data."""
+    """A model with perturbed weights, so that symmetries of the initial ones hide no error, and with data statistics."""
     fields = SMALL | ARCHITECTURES[name] | FEWER.get(name, {})
     config = ModelConfig(**(fields | {"include_time": name in WITHOUT_SPEED}))
     return SequenceModel(config, jax.random.key(0)).with_statistics(0.1, [1.0, 2.0, 3.0], 0.5, -1.0, 2.0)

@@ -205,7 +205,7 @@ def test_mistakes(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["model.tflite", "model.pb", "model"])
 def test_formats_that_are_not_known_are_refused(tmp_path, capsys, name):
-    """The ending says the format; another one is not a name for StableHLO, unless the format is given."""
+    """The file extension determines the format; an unknown extension needs --format."""
     pytest.importorskip("flatbuffers")
     lrcssm.save(tmp_path / "kept", make(num_blocks=1))
     words = ["export", str(tmp_path / "kept"), "--out", str(tmp_path / name), "--what", "step"]

@@ -1,4 +1,4 @@
-"""Random liquid features: a plain loop gives the same numbers, and what is no observed step changes nothing."""
+"""Random liquid features: a plain loop gives the same numbers, and steps that are not observed have no effect."""
 
 import subprocess
 import sys
@@ -132,7 +132,7 @@ def test_padding_and_skipped_steps_are_inert():
 
 
 def test_masked_steps_are_inert():
-    """Where one channel is missing, the others may be anything, before the first observed step too."""
+    """At a step with a missing channel the others have no effect, also before the first observed step."""
     data = series(lengths=(30, 30))
     for one, steps in zip(data, ([0, 1, 5], [20, 29]), strict=True):
         one[steps, 0] = np.nan

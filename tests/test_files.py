@@ -1,4 +1,4 @@
-"""Files: what is written comes back bit by bit, and no damage gets past the reader."""
+"""Files: written arrays are read back bit by bit, and the reader detects all damage."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def test_an_interrupted_write_leaves_the_old_file(good, tmp_path, monkeypatch):
 
 
 def damaged(good, rng):
-    """300 files that are not what they were: cut, flipped, of another kind, or with a header that lies."""
+    """300 damaged files: truncated, with flipped bits, of another kind, or with a false header."""
     for _ in range(100):
         yield good[: rng.integers(0, len(good))]
     for _ in range(100):

@@ -18,7 +18,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_forward(name):
-    """What is elementwise adds less than a tenth of the products at this width."""
+    """Elementwise operations add less than a tenth of the products at this width."""
     model = SequenceModel(
         ModelConfig(input_dim=6, output_dim=5, hidden_dim=128, state_dim=64, num_blocks=2, **VARIANTS[name]),
         jax.random.key(0),

@@ -1,4 +1,4 @@
-"""The forecaster: windows without leaks, forecasts that go on by themselves, scores beside those of the naive one."""
+"""The forecaster: windows without leaks, iterated forecasts, and scores next to those of the naive forecast."""
 
 import copy
 import pickle
@@ -311,7 +311,7 @@ def test_the_window_is_chosen(window, wants):
 
 
 def test_methods(capsys, tmp_path):
-    """Ridge by default, as for the classifiers; whatever belongs to gradient steps asks for them."""
+    """Ridge by default, as for the classifiers; any parameter of gradient steps selects them."""
     y = sines(90, noise=0.1)
     model = LrcSSMForecaster(horizon=3, season=12, random_state=0, verbose=1).fit(y)
     assert isinstance(model.model_, ForecastModel) and "ridge on lags and liquid states" in capsys.readouterr().out

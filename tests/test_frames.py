@@ -175,7 +175,7 @@ def test_arrays_of_xarray():
 
 
 class Fitted:
-    """An estimator, as far as `as_series` knows one."""
+    """The part of an estimator that `as_series` uses."""
 
 
 def series_of(X, estimator=None, reset=True):

@@ -1,4 +1,4 @@
-"""The estimators and the command line are two doors to one training: the same cases and seed give the same weights."""
+"""The estimators and the command line give the same weights for the same cases and seed."""
 
 import functools
 

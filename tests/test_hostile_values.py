@@ -1,4 +1,4 @@
-"""One bad value or odd name in the data: a sentence and a code, never a prediction, a hang or a traceback."""
+"""One bad value or odd name in the data: a message and an exit code, never a prediction, a hang or a traceback."""
 
 import csv
 import json
@@ -87,7 +87,7 @@ def test_commands_print_no_nan(capsys):
 
 @pytest.mark.parametrize("kind", [LrcSSMClassifier, LrcSSMRegressor])
 def test_partial_fit_heeds_the_status(kind):
-    """A solve that fails in a pass is an error, and the model stays as it was."""
+    """A solve that fails in a pass is an error, and the model is unchanged."""
     X, y = waves()
     more = {"classes": [0, 1]} if kind is LrcSSMClassifier else {}
     model = kind(**SMALL).partial_fit(X[..., 0], y, **more)
@@ -120,7 +120,7 @@ def test_one_process_at_a_time(tmp_path, capsys):
 
 @pytest.mark.parametrize("left", [[".run.json.abc"], ["model.lrcssm", ".lock"], ["run.json", ".predictions.csv.x"]])
 def test_a_folder_that_a_kill_left_can_be_used(left, tmp_path):
-    """With what a process leaves that is killed while it writes the first file, or replaces an older run."""
+    """After a process was killed while it wrote the first file, or replaced an older run."""
     write("a.npz", *waves())
     (tmp_path / "run").mkdir()
     for name in left:
@@ -176,7 +176,7 @@ def test_labels_below_zero_stay_numbers():
 
 
 def test_names_that_are_programs_elsewhere(tmp_path):
-    """Classes that matplotlib takes for mathematics and a spreadsheet for a formula."""
+    """Class names that look like mathematics to matplotlib and like a formula to a spreadsheet."""
     X, y = waves(30)
     write("odd.npz", X, np.array(["a$x^$b", "=cmd|' /C calc'!A0"])[y])
     assert cli.main(["train", "odd.npz", "--out", "run", "--quiet"]) == 0

@@ -139,17 +139,6 @@ def test_the_library_speaks_of_arguments():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("package", ["lrcssm", "lrcssm_paper"])
-def test_first_lines_of_docstrings_name_the_thing_or_the_act(package):
-    wrong = []
-    for _, path in modules(package):
-        for node in ast.walk(ast.parse(path.read_text())):
-            text = ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) else None
-            if re.match(r"(What|Whether|How|Who|Where|Those|Of)\b", text or ""):
-                wrong.append(f"{path}: {text.splitlines()[0]}")
-    assert not wrong, "\n".join(wrong)
-
-
 BUILT_IN = {"ValueError", "TypeError", "FloatingPointError", "ImportError"}
 # Phrases that another function completes to a sentence, and catches.
 COMPLETED = {

@@ -1,4 +1,4 @@
-"""The damped linear problem against least squares in float64 numpy, and the promises of its edges."""
+"""The damped linear problem against least squares in float64 numpy, and its edge cases."""
 
 import functools
 
@@ -102,7 +102,7 @@ def reference(smoother, problem, dampings):
 
 
 def recurrence(smoother, problem):
-    """The undamped answer."""
+    """The undamped solution."""
     jacobian, offset, _, state = problem
     out = np.zeros_like(offset)
     for t in range(len(offset)):
@@ -207,7 +207,7 @@ def test_jit(smoother):
 @pytest.mark.slow
 @pytest.mark.parametrize("smoother", SMOOTHERS)
 def test_damping_per_sample(smoother):
-    """Two samples together are the two alone, whatever the shape and type of the damping."""
+    """Two samples together equal each alone, for any shape and type of the damping."""
     problem = make_problem(smoother, 2, 2, "float64", (2,))
     together = run(smoother, problem, [[1e-3], [10.0]], "float64")
     for i, damping in enumerate([1e-3, 10.0]):

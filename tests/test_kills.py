@@ -21,7 +21,7 @@ def train(folder, *more):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The folder of a run that nothing happened to, and the seconds that it took with all programs compiled."""
+    """The folder of an uninterrupted run, and its duration with all programs compiled."""
     first, folder = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("whole")
     train(first)
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Every architecture learns what no model can learn that sees each step for itself: which of two channels leads."""
+"""Every architecture learns which of two channels leads, which is impossible for a model of single steps."""
 
 import functools
 from typing import Any
@@ -30,7 +30,7 @@ def as_a_user_has_it():
 
 
 class Nothing(TimeLayer):
-    """Each step for itself: what stands in for a layer along time."""
+    """Replacement of a layer along time that treats each step separately."""
 
     size: int = eqx.field(static=True)
 

@@ -1,4 +1,4 @@
-"""The linear cells: all ways of evaluating, what is read, initial eigenvalues, the kernel of S4D, and mistakes."""
+"""The linear cells: evaluation, outputs, initial eigenvalues, the kernel of S4D, and errors."""
 
 import math
 

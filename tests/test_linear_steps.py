@@ -1,4 +1,4 @@
-"""Steps of the linear cells: discretisations by hand, and how their states grow or do not."""
+"""Steps of the linear cells: discretisations by hand, and the growth of states."""
 
 import equinox as eqx
 import jax
@@ -93,7 +93,7 @@ def test_two_half_steps_are_a_whole_one(name):
 
 @jax.jit
 def coefficients(cell, dt):
-    """A step's 2×2 matrices in two columns: what the velocity and what the position alone lead to."""
+    """The 2×2 matrices of a step, by columns: the responses to the velocity and to the position."""
     first = jnp.repeat(jnp.array([1.0, 0.0]), 2 * cell.state_dim)
     nothing = jnp.zeros(2 * cell.state_dim)
     return cell.step(first, nothing, dt), cell.step(1 - first, nothing, dt)

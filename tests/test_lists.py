@@ -1,4 +1,4 @@
-"""Nothing is in no default test: cells, architectures, estimators, pages and docstrings are all in lists that are not slow."""
+"""Coverage of the default tests: all cells, architectures, estimators, pages and docstrings are in lists that are not slow."""
 
 import cases
 import jax

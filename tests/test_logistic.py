@@ -29,7 +29,7 @@ def log_loss(logits, classes):
 
 
 def test_minimum_is_that_of_scikit_learn():
-    """Rotations change neither the loss nor the penalty, so the projection is no part of the reference."""
+    """Rotations change neither the loss nor the penalty, so the reference does not need the projection."""
     features, classes = problem(800)
     ridge, left_out = ridge_of(features, classes)
     found, factor = fit_logistic(features, classes, ridge, 1.0, left_out, rng=np.random.default_rng(1))

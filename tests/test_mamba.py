@@ -1,4 +1,4 @@
-"""Mamba against a loop over steps, in pieces, with masks, and what training keeps of it."""
+"""Mamba against a loop over steps, in pieces, with masks, and its memory in training."""
 
 import functools
 import itertools
@@ -43,7 +43,7 @@ def silu(x):
 
 
 def loop(layer, inputs, dt, state=None):
-    """One sample, step by step, from the equations, and what it ends with; `state` is what was before it."""
+    """One sample, step by step, from the equations, and its final state; `state` is the initial one."""
     cell = layer.selective.cell
     w = {name: np.asarray(getattr(cell, name)) for name in ("a", "w_delta", "w_b", "w_c", "w_step", "b_step", "d")}
     taps, bias = np.asarray(layer.short.weight), np.asarray(layer.short.bias)
@@ -69,8 +69,8 @@ def loop(layer, inputs, dt, state=None):
 
 @pytest.mark.parametrize("pieces", [(2, 7, 12), pytest.param((), marks=pytest.mark.slow)])
 def test_it_is_what_the_equations_say(pieces):
-    """As a whole, and in pieces, of which the first is shorter than the convolution; with irregular steps, and masked
-    ones anywhere, which are as if they were not there: of the second sample all of the first piece."""
+    """As a whole, and in pieces, of which the first is shorter than the convolution; with irregular steps, and masked ones
+    anywhere, which are ignored: of the second sample all of the first piece."""
     layer, (inputs, dt) = make(), given()
     valid = MASK & (np.arange(STEPS) >= [[0], [2]]).T
     filled = np.where(valid[..., None], inputs, np.nan)
@@ -108,7 +108,7 @@ def test_the_published_sizes():
 
 
 def test_gradients(monkeypatch):
-    """Against differences, where the states of a few steps are all that is there at a time."""
+    """Against differences, with the states of only a few steps in memory at a time."""
     for module in (base, system):
         monkeypatch.setattr(module, "CHUNK_ELEMENTS", 96)
     layer, (inputs, dt) = make(), given()

@@ -1,4 +1,4 @@
-"""A memory budget: what XLA plans stays within it, gradients do not change, and what cannot fit is said."""
+"""A memory budget: XLA's plan stays within it, gradients do not change, and impossible budgets raise an error."""
 
 import equinox as eqx
 import jax
@@ -53,8 +53,8 @@ def needed(model, x, plan, **how):
 
 
 def levels(model, length, batch=2):
-    """What is chosen for budgets from all that can be used down to the least: of all steps at once or in chunks, with the states
-    kept and without, the first; and the last."""
+    """Plans for budgets from the largest that can be used down to the smallest: of all steps at once or in chunks, with the
+    states kept and without, the first; and the last."""
     x, plans = given(length, batch), [chosen(model, length, "1TB", batch=batch)]
     while True:
         try:

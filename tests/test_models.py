@@ -104,7 +104,7 @@ def test_solvers_agree_and_dropout_is_only_for_training():
     ],
 )
 def test_parameter_counts_of_the_released_models(channels, classes, sizes, count):
-    """Those of the released code, less its elastance shift, which no equation used."""
+    """The counts of the released code, minus its elastance shift, which no equation uses."""
     fields = dict(zip(("hidden_dim", "state_dim", "num_blocks"), sizes, strict=True))
     config = ModelConfig(**RELEASED, input_dim=channels, output_dim=classes, **fields)
     model = SequenceModel(config, jax.random.key(0))

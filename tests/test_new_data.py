@@ -71,7 +71,7 @@ def test_evaluate_knows_the_data_of_a_run(timed, tmp_path, capsys, monkeypatch):
     before = (timed / "x.csv").read_text()
     try:
         (timed / "x.csv").write_text(before + "id999,0,1,1,up\nid999,1,1,1,up\n")
-        refused(["evaluate", timed / "run"], "x.csv is not what it was when", capsys)
+        refused(["evaluate", timed / "run"], "x.csv has changed since", capsys)
         assert cli.main(["evaluate", str(timed / "run"), str(timed / "x.csv")]) == 0
     finally:
         (timed / "x.csv").write_text(before)

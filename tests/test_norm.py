@@ -1,4 +1,4 @@
-"""The batch norm: its statistics, what training keeps of them, and that they are not learned."""
+"""The batch norm: its statistics and their averages, which are not learned."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Cells of one's own: registered, they are models, estimators and files like any other."""
+"""User-defined cells: once registered, they work in models, estimators and files."""
 
 import inspect
 
@@ -67,7 +67,7 @@ def unchecked_types():
 
 @pytest.fixture(autouse=True)
 def leave_nothing():
-    """What a test registers is gone after it."""
+    """Remove the cells that a test registered."""
     yield
     cells.REGISTERED.clear()
 
@@ -154,11 +154,11 @@ def test_again_and_under_another_name():
         (TypeError, "does not define step", lambda: cells.register(Half)),
         (TypeError, "must be made by (input_dim, state_dim, *, key)", lambda: cells.register(Needy)),
         (TypeError, "must be made by (input_dim, state_dim, *, key)", lambda: cells.register(Odd)),
-        (ValueError, "one of ours", lambda: cells.register(Leaky, name="LRC")),
-        (ValueError, "one of ours", lambda: cells.register(Leaky, name=next(iter(LAYERS)))),
+        (ValueError, "the name of a built-in cell", lambda: cells.register(Leaky, name="LRC")),
+        (ValueError, "the name of a built-in cell", lambda: cells.register(Leaky, name=next(iter(LAYERS)))),
         (ValueError, "at least one letter", lambda: cells.register(Leaky, name=" ")),
         (ValueError, "Leaky has; give another", lambda: cells.register(cells.register(Leaky) and Scaled, name="Leaky")),
-        (ValueError, "register a cell of your own", lambda: ModelConfig(**SMALL, cell="Leaky")),
+        (ValueError, "register your own cell", lambda: ModelConfig(**SMALL, cell="Leaky")),
     ],
 )  # fmt: skip
 def test_mistakes_say_what_to_do(kind, words, call):

@@ -24,7 +24,7 @@ def sines(count=60, seed=0):
 
 @pytest.fixture(params=["rows", "rows of more", "sums"])
 def how(request, monkeypatch):
-    """What is kept of the cases: all rows, more than all are left out of, or the Gram matrix."""
+    """The stored form of the cases: all rows, more rows than the leave-one-out sample, or the Gram matrix."""
     if request.param != "rows":
         monkeypatch.setattr(module, "EXACT", 30)
         monkeypatch.setattr(module, "PART", 25)

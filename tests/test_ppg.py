@@ -1,4 +1,4 @@
-"""PPG-DaLiA: a small archive of the same structure, against loops; and pickles that mean harm."""
+"""PPG-DaLiA: a small archive of the same structure, against loops; and malicious pickles."""
 
 import functools
 import os
@@ -19,7 +19,7 @@ WINDOW, STRIDE = 6, 2
 
 
 def recording(seconds, seed):
-    """What a person's file holds, with other things than those that are needed."""
+    """The content of a person's file, including unneeded fields."""
     rng = np.random.default_rng(seed)
     wrist = {
         "ACC": rng.normal(size=(32 * seconds, 3)), "BVP": 50 * rng.normal(size=(64 * seconds, 1)),
@@ -114,7 +114,7 @@ def test_against_loops(archive):
 
 
 def test_a_heart_rate_belongs_to_the_end_of_its_seconds(tmp_path):
-    """The label of the seconds from 2 i to 2 i + 8 stands at the last step before 2 i + 8."""
+    """The label of the seconds from 2 i to 2 i + 8 belongs to the last step before 2 i + 8."""
     content = recording(120, 1)
     count = len(content["label"])
     content["label"] = np.arange(count, dtype=float)

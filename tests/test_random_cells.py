@@ -80,7 +80,7 @@ def test_large_parameters(solver, total, solved, getkey, capsys):
 
 
 class Wild(cells.Cell):
-    """`x' = a x + c tanh(m x + d) + q x²`, with the structure that one likes to declare for it."""
+    """`x' = a x + c tanh(m x + d) + q x²`, with any declared structure."""
 
     a: jax.Array
     c: jax.Array

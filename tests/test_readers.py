@@ -1,4 +1,4 @@
-"""Readers: files written here from known arrays come back exactly, whatever their format and layout."""
+"""Readers: files written here from known arrays are read back exactly, in all formats and layouts."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""Readers and files that are not what they should be: a valid data set or one sentence, soon, and in little memory."""
+"""Readers of damaged files: a valid data set or one sentence, quickly and in little memory."""
 
 import gzip
 import io
@@ -54,7 +54,7 @@ NPZ = npz(
 
 
 def member(header, body=b"", method=zipfile.ZIP_DEFLATED, name="X.npy", version=1, length=None):
-    """An archive with one array whose header says what we like."""
+    """An archive with one array and an arbitrary header."""
     file = io.BytesIO()
     text = header if isinstance(header, bytes) else header.encode()
     size = len(text) if length is None else length
@@ -233,7 +233,7 @@ def hostile_npz():
 
 
 def damaged(good, hostile):
-    """At least 300 files: cut off, with flipped bits or wrong bytes, of other kinds, and written to do harm."""
+    """At least 300 files: cut off, with flipped bits or wrong bytes, of other kinds, and malicious."""
     for one in good:
         for _ in range(60):
             yield one[: RNG.integers(0, len(one))]

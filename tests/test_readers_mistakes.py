@@ -1,4 +1,4 @@
-"""Mistakes that people make in files: each is said in a sentence that names the file, and the line if it has lines."""
+"""Common mistakes in files: each gives one sentence that names the file and, for text, the line."""
 
 import zipfile
 
@@ -19,7 +19,7 @@ MISTAKES = {
         "line 4: '1e39' is beyond single precision": TS + "1,1e39:a\n",
         "line 4: there is no target": TS + "1,2",
         "line 2: there is no @data": "@problemName a\n",
-        "line 1: '1,2,3' stands before @data": "1,2,3\n@data\n",
+        "line 1: '1,2,3' comes before @data": "1,2,3\n@data\n",
         "line 1: @univariate is followed by 'maybe'": "@univariate maybe\n@data\n",
         "needs @classLabel": "@univariate true\n@data\n1,2:3,3\n",
         "@equalLength is true": "@equalLength true\n@data\n1,2\n1\n",
@@ -118,5 +118,5 @@ def test_what_is_not_there(tmp_path):
     assert len(read(tmp_path)) == 1
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("X.npy", b"\x93NUMPY")
-    with pytest.raises(FileError, match="in a way that numpy does not"):
+    with pytest.raises(FileError, match="in an unsupported way"):
         read(tmp_path / "a.npz")

@@ -92,7 +92,7 @@ def test_headlines():
     two = headline(
         score(np.eye(2)[[0, 0, 1]], np.array([0, 1, 1]), classify=True), np.eye(2)[[0, 0, 1]], np.array([0, 1, 1]), "ab"
     )
-    assert "1 of b was taken for a, and 0 the other way round." in two
+    assert "1 of b was predicted as a, and 0 the other way round." in two
     numbers, wanted = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 2.0, 3.0])
     found = score(numbers, wanted, classify=False) | {"baseline": constant_scores(np.array([2.0]), wanted, None)}
     assert headline(found, numbers, wanted, None) == (
@@ -216,7 +216,7 @@ def test_colours_follow_the_page():
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("width", [390, 1100])
 def test_a_browser_shows_it(kind, width, tmp_path):
-    """Nothing is wider than the window, be it that of a phone, and every picture has a size."""
+    """The page is not wider than the window, also on a phone, and every picture has a size."""
     text = evaluation_page("model.lrcssm", "A title", "About.", judged(HOSTILE[kind]))
     script = (
         "<script>const s=[...document.querySelectorAll('svg')].map(e=>e.getBoundingClientRect());const d=document;d.title="

@@ -1,4 +1,4 @@
-"""`lrcssm reproduce`: the runs of a table, on a small set that stands for the paper's."""
+"""`lrcssm reproduce`: the runs of a table, on a small data set in place of the paper's."""
 
 import concurrent.futures
 import dataclasses
@@ -101,7 +101,7 @@ def test_what_is_there_is_said(scp1, tmp_path, capsys):
 
 
 def test_a_part_of_the_data_is_not_the_end(scp1, tmp_path, capsys, monkeypatch):
-    """What has no split is said in the table; a run that fails is too, and the others go on."""
+    """Missing splits and failed runs are noted in the table, and the other runs continue."""
     monkeypatch.setattr(reproduce, "load", lambda name, directory: dataclasses.replace(scp1, total=1000, index=None))
     run(*words(tmp_path))
     assert "the paper's split needs all of them, or an index" in " ".join(capsys.readouterr().out.split())
@@ -307,12 +307,12 @@ def test_another_process_is_at_it(scp1, tmp_path, capsys):
     job = jobs.make_job(TABLES["table1"], "LrcSSM", "SCP1", 2345, "clean", {"steps": STEPS}, "auto")
     with reproduce.alone(tmp_path / job.identity(jobs.fingerprint(scp1))):
         run(*words(tmp_path))
-    assert "1/2 LrcSSM, SCP1, seed 2345: another process is at it." in capsys.readouterr().err
+    assert "1/2 LrcSSM, SCP1, seed 2345: in progress in another process." in capsys.readouterr().err
     assert [line["seed"] for line in read_lines(tmp_path)] == [3456]
 
 
 def test_tables_are_complete(capsys):
-    """Every average that the paper prints beside a row is that of its numbers."""
+    """Every average that the paper prints next to a row is that of its numbers."""
     averages = {
         "table1": {"NRDE": 60.2, "NCDE": 55.5, "Log-NCDE": 64.4, "LRU": 61.8, "S5": 63.1, "Mamba": 58.6, "S6": 62.0,
                    "LinOSS-IMEX": 65.0, "LinOSS-IM": 67.8, "Transformer": 59.0, "RFormer": 64.5, "LrcSSM": 65.6},

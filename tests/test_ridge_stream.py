@@ -159,10 +159,10 @@ def test_default_doors_have_views(tmp_path, monkeypatch, capsys, as_a_user_has_i
     assert cli.main(["predict", str(run), "--stream"]) == 0
     assert [json.loads(line)["step"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
     assert cli.main([*words, "--overwrite", "--views", "levels", "--dropout", "0.1"]) == 2
-    assert "--dropout asks for, does not use --views" in capsys.readouterr().err
+    assert "required by --dropout, does not use --views" in capsys.readouterr().err
     X, y = np.random.default_rng(0).standard_normal((6, 2, 20)), np.arange(6) % 2
     model = LrcSSMClassifier(views=STREAMED, random_state=0).fit(X, y)
     found = pushed(model.stream(), X[0].T)[-1]
     np.testing.assert_allclose(found, model.trained_.outputs(Cases.of([X[0].T]))[0], atol=1e-3)
-    with pytest.raises(ValueError, match="hidden_dim asks for, does not use views"):
+    with pytest.raises(ValueError, match="required by hidden_dim, does not use views"):
         LrcSSMClassifier(views=STREAMED, hidden_dim=8).fit(X, y)

@@ -1,4 +1,4 @@
-"""The commands train, evaluate and predict: what they leave, what they print, and what they refuse."""
+"""The commands train, evaluate and predict: files, output and errors."""
 
 import csv
 import json
@@ -189,7 +189,7 @@ def test_a_source_without_a_test_part_is_scored_on_validation(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_own_file_with_unequal_steps(tmp_path, capsys):
-    """From a file of one's own to predictions for another one without labels, which irregular times do not hinder."""
+    """From a file with irregular times to predictions for another file without labels."""
     path, out = wave_file(tmp_path), tmp_path / "run"
     assert cli.main(["train", str(path), "--out", str(out), *SMALL, "--batch", "4", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -201,7 +201,7 @@ def test_own_file_with_unequal_steps(tmp_path, capsys):
     for words, says in {
         ("predict", str(out), str(wide)): "has 2 channels, but the model was trained on 1",
         ("evaluate", str(out), str(other)): "has no targets",
-        ("evaluate", str(out), "digits"): "the class '0', which the model does not know",
+        ("evaluate", str(out), "digits"): "the class '0', which is not a class of the model",
         ("evaluate", str(out / "model.lrcssm")): "does not contain its test cases",
         ("predict", str(out), str(other), "--out", str(tmp_path / "none" / "x.csv")): "its folder does not exist",
         ("train", str(path), "--out", str(out)): "already holds a run",
@@ -279,7 +279,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     process.send_signal(2)
     rest = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert re.fullmatch(r"lrcssm: interrupted at step \d+ of 100000; the same command with --resume goes on.\n", rest)
+    assert re.fullmatch(r"lrcssm: interrupted at step \d+ of 100000; the same command with --resume continues.\n", rest)
 
 
 def configure(preset, data, model, training, seed):

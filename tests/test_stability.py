@@ -57,7 +57,7 @@ def many(name, count, rng):
 
 @eqx.filter_jit
 def violations(stack, bound, x, u):
-    """How many states and Jacobians are outside of their certificates, and the largest |J|."""
+    """Number of states and Jacobians outside of their certificates, and the largest |J|."""
 
     def one(cell, x, u):
         found = certify(cell, bound)

@@ -1,4 +1,4 @@
-"""Streams: one sample at a time gives what the whole sequence gives, and no stream sees another one."""
+"""Streams: one sample at a time gives the outputs of the whole sequence, and streams are independent."""
 
 import equinox as eqx
 import jax

@@ -106,7 +106,7 @@ def test_lines(tmp_path, ask):
 
 
 def test_names_and_times(tmp_path, ask, capsys, monkeypatch):
-    """Names that the model does not know end it; a model that knows times wants them."""
+    """Unknown names are an error; a model trained with times requires them."""
     path = tmp_path / "model.lrcssm"
     model = make(path, {"unit": 2.0, "channels": ("u", "v", "w")}, task="regress", output_dim=1)
     more = lambda **said: json.dumps(said)
@@ -137,11 +137,11 @@ def test_numbers_and_missing_values(tmp_path, ask):
     make(path, {"missing": "fill"}, task="regress", output_dim=2, patch=2, differences=True)
     answers, said = ask(path, "1,?,3", "1,2,3", "1,,3", ",,")
     assert answers[0] == {"step": 1, "prediction": None} and set(answers[1]) == {"step", "prediction_0", "prediction_1"}
-    assert "no earlier one" in said[0] and "cannot skip a sample" in said[1]
+    assert "no earlier value" in said[0] and "cannot skip a sample" in said[1]
 
 
 def test_per_step(tmp_path, ask):
-    """Each sample is answered with the prediction of its own step, before and after a restart."""
+    """The prediction for each sample is that of its own step, before and after a restart."""
     path = tmp_path / "model.lrcssm"
     model = make(path, {"classes": CLASSES}, task="per-step", differences=True)
     logits = np.asarray(call(model, jnp.asarray(INPUTS)))
@@ -154,7 +154,7 @@ def test_per_step(tmp_path, ask):
 
 
 def test_all_lines_refused(tmp_path, ask):
-    """No prediction at all is a failure; a single good line is none, nor is an empty input."""
+    """No prediction at all is a failure; one valid line, or empty input, is a success."""
     path = tmp_path / "model.lrcssm"
     make(path, {"classes": CLASSES})
     answers, said = ask(path, "1,2", "a,2,3", code=2)

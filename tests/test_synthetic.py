@@ -1,5 +1,4 @@
-"""Synthetic data sets: what they hold, and their best scores, each reached by someone who reads the answer from the series
-and knows nothing else."""
+"""Synthetic data sets: their content, and their best scores, each reached by a method that computes the target from the series."""
 
 import inspect
 
@@ -96,8 +95,7 @@ def test_copying(symbols, marked, length):
 
 
 def test_copying_needs_all_that_is_marked():
-    """Whoever has kept only one of the four marked symbols is right as often as the question is for it: that, and
-    otherwise chance."""
+    """A memory of only one of the four marked symbols is right whenever that one is requested, and at chance otherwise."""
     dataset = copying(4000, 50, seed=3)
     last = np.array([one[np.flatnonzero(one[:, 8])[-1], :8].argmax() for one in dataset.series])
     share = 1 / 4 + 3 / 4 / 8

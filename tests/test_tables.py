@@ -79,7 +79,7 @@ def test_cases_of_pandas_in_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("speed,1,2\n0,3.5,4\n1,5,6.5\n", "line 1: 'speed' stands where all other rows have numbers"),
+        ("speed,1,2\n0,3.5,4\n1,5,6.5\n", "line 1: 'speed' is in a column of numbers"),
         ("1.5,2.5,3.5\n1,2,x\n", "line 2: 'x' is not a number"),
         ("1,2,3,4,5\n5,4,3,2,1\n", "line 1: 1, 2, 3 and so on could be a header or a case"),
         ("0,1,2\n5,4,3\n", "line 1: 0, 1, 2 and so on could be a header or a case"),
@@ -321,7 +321,7 @@ def test_parquet(tmp_path):
 
 
 def test_parquet_as_a_stand_in_gives_it(tmp_path, monkeypatch):
-    """Where pyarrow is not installed: what is done with its answers."""
+    """The use of pyarrow's results, with a substitute where it is not installed."""
 
     class Column(list):
         to_pylist = list.copy

@@ -1,4 +1,4 @@
-"""A solve succeeds only if each unit is right at each step: no scale, of another unit or time or infinite, excuses it."""
+"""A solve succeeds only if each unit is right at each step, for any scale of other units and steps."""
 
 import types
 
@@ -49,7 +49,7 @@ def cornn(p, x, u, dt):
 
 
 def check(cell, step, inputs, state, solver, guess=None):
-    """Never a wrong success; gives the status."""
+    """Assert that there is no wrong success; returns the status."""
     found = solve(cell, inputs, state=state, solver=solver, guess=guess, throw=False)
     run = lambda t, x: reference.loop(step, cell, np.asarray(inputs[t : t + 1]), x)[0]
     truth, reach = truth_and_reach(run, np.asarray(state), len(inputs), EPS)
@@ -155,7 +155,7 @@ def test_states_that_pass_through_zero_converge():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("structure", ["diagonal", "block2", "dense"])
 def test_no_scale_is_vacuous(structure, dtype):
-    """Whatever the sizes of states and matrices, a success allows a residual of √rtol of the group's largest state."""
+    """For all sizes of states and matrices, a success allows at most a residual of √rtol of the group's largest state."""
     rng = np.random.default_rng(0)
     rtol, units = 8 * float(np.finfo(dtype).eps), 4
     top = np.log10(np.finfo(dtype).max)

@@ -1,4 +1,4 @@
-"""Training learns, says what it does, does the same each time, and counts each case once."""
+"""Training learns, reports its progress, is reproducible, and counts each case once."""
 
 import math
 
@@ -122,7 +122,7 @@ def test_digits_reach_96_percent():
 
 @pytest.mark.slow
 def test_iterations_of_each_layer():
-    """Those of the solves that the first step does."""
+    """The iterations are those of the solves in the first step."""
     cases = waves(count=4, lengths=(20,))
     model = make(num_blocks=2, hidden_dim=4, state_dim=3)
     (epoch,) = fit(model, cases, None, TrainingConfig(steps=1, batch=4), solver=DEER()).history
@@ -151,7 +151,7 @@ def test_targets_that_are_none():
 
 
 def test_patience_counts_from_the_best_evaluation_also_if_the_last_weights_are_kept():
-    """With monitor="last" the score that is kept is the last one, which a poor look must not make easy to improve on."""
+    """With monitor="last" the score that is kept is the last one, which a poor evaluation must not make easy to improve on."""
     epochs = [
         Evaluation(step, 1.0, {"accuracy": score}, 0.0, 0.0) for step, score in enumerate((0.9, 0.5, 0.6, 0.7), 1)
     ]

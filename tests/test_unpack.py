@@ -1,4 +1,4 @@
-"""Zip files as an archive sends them: which of their files are taken, and those that lie or mean harm."""
+"""Zip files of the archive: the selection of files, and malicious zip files."""
 
 import io
 import stat
@@ -87,8 +87,7 @@ def test_hostile_files(server, get, tmp_path, monkeypatch, kind, says):
 
 
 def test_which_files_are_taken(tmp_path):
-    """The first format that is there for both parts, whatever the folder and capitals, and the one file that can be
-    meant if none has the right name."""
+    """The first format that both parts have, in any folder and with any capitals, and the only candidate if no name matches."""
     for i, (members, taken) in enumerate([
         ({"Tiny_TRAIN.arff": "1", "Tiny_TEST.arff": "2"}, {"Tiny_TRAIN.arff": "1", "Tiny_TEST.arff": "2"}),
         ({"Tiny_TRAIN.ts": "1", "Tiny_TEST.ts": "2", "Tiny_TRAIN.arff": "3", "Tiny_TEST.arff": "4"},

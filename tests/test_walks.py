@@ -1,4 +1,4 @@
-"""Three new users from start to end: a table of sensors as pandas writes it, a cell of one's own, and deployment."""
+"""Three complete workflows: a sensor table written by pandas, a user-defined cell, and deployment."""
 
 import csv
 import io
@@ -186,7 +186,7 @@ def deployed(tmp_path_factory):
 
 
 def probabilities(deployed, capsys):
-    """Those of the command for the whole series."""
+    """Probabilities that the command gives for the whole series."""
     assert cli.main(["predict", str(deployed[0] / "run"), str(deployed[0] / "one.csv"), "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     return [row["p(fine)"], row["p(worn)"]]

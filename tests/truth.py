@@ -1,4 +1,4 @@
-"""Recurrences in a float64 numpy loop, with what rounding at another precision may do to their states."""
+"""Recurrences in a float64 numpy loop, with the effect of rounding at another precision on their states."""
 
 import numpy as np
 

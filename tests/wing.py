@@ -1,4 +1,4 @@
-"""Entry points of the research wing as pyproject.toml declares them, whether or not they are installed."""
+"""Entry points of `lrcssm_paper` as declared in pyproject.toml, installed or not."""
 
 import importlib.metadata
 import pathlib
@@ -15,7 +15,7 @@ def entries(group):
 
 
 def run(name, *words):
-    """Run a command of the wing as the command line does; mistakes raise."""
+    """Run a command of `lrcssm_paper` as the command line does; errors are raised."""
     from lrcssm.cli.parser import parse
 
     command, prog = entries("commands")[name].load(), f"lrcssm {name}"

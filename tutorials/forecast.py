@@ -1,9 +1,8 @@
 # %% [markdown]
 # # Forecast with intervals
 #
-# This tutorial forecasts two series with `LrcRidgeForecaster`: the number of airline passengers, which grows and has a season, and a chaotic
-# series, which can be forecast for a while and then no longer. Both forecasts come with intervals, and the tutorial checks whether they are
-# honest.
+# This tutorial forecasts two series with `LrcRidgeForecaster`: the number of airline passengers, which grows and has a season, and a
+# chaotic series, which can be forecast for a short time only. Both forecasts come with intervals, and the tutorial checks their coverage.
 #
 # ## A seasonal series
 #
@@ -20,7 +19,7 @@ past, future = passengers[:-24], passengers[-24:]
 print(len(past), "months to learn from,", len(future), "to forecast")
 
 # %% [markdown]
-# Time is the first axis of a series here. The season is guessed, and so is whether to take logarithms:
+# Time is the first axis of a series here. The forecaster guesses the season, and decides whether to take logarithms:
 
 # %%
 model = lrcssm.LrcRidgeForecaster(horizon=24, random_state=0).fit(past)
@@ -34,13 +33,13 @@ print(
 print(f"within the 90 % interval: {np.mean((low <= future) & (future <= high)):.0%} of the months")
 
 # %% [markdown]
-# The intervals come from the errors of forecasts of the past that did not know their future (rolling origins). A long horizon and a short
-# history leave few of them, so take these intervals as a rough guide.
+# The intervals come from the errors of earlier forecasts, each made from the values before it alone (rolling origins). A long horizon and a
+# short history leave few such forecasts, so these intervals are a rough guide.
 #
 # ## A chaotic series
 #
 # The first coordinate of the Lorenz system: two trajectories that start close together separate exponentially, so no method can forecast
-# far ahead. We integrate it with small steps and keep every second:
+# far ahead. We integrate it with small steps and keep every second one:
 
 
 # %%
@@ -67,8 +66,8 @@ train, test = series[:3000], series[3000:]
 chaos = lrcssm.LrcRidgeForecaster(horizon=60, season=1, random_state=0).fit(train)
 
 # %% [markdown]
-# One origin is an anecdote. We forecast from 40 of them and look at the error, and at the share of values within the interval, for each
-# distance:
+# A single origin proves little. We forecast from 40 origins and compute, for each distance, the error and the share of values within the
+# interval:
 
 # %%
 starts = range(0, 800, 20)
@@ -110,8 +109,8 @@ axes[2].text(1, spread * 1.1, "constant", color="0.5", fontsize=9)
 axes[2].set(xlabel="steps ahead", title="mean error, Lorenz system")
 
 # %% [markdown]
-# The forecast of the chaotic series is good for a while, then the interval opens until it is as wide as the series itself. Far ahead it is a
-# little too narrow here: it covers fewer than 90 % of the values.
+# The forecast of the chaotic series is good for a while; then the interval widens until it is as wide as the series itself. Far ahead it is
+# a little too narrow here: it covers fewer than 90 % of the values.
 #
 # ## Next
 #

@@ -19,7 +19,7 @@ print(len(X_train), "utterances for training,", len(X_test), "for test")
 print("shapes:", [x.shape for x in X_train[:4]], "...")
 
 # %% [markdown]
-# An estimator takes the list as it is. Shorter series are padded inside, and the padding changes neither outputs nor gradients.
+# Estimators accept the list directly. Shorter series are padded internally, and the padding changes neither outputs nor gradients.
 
 # %%
 from lrcssm import LrcRidgeClassifier, LrcSSMClassifier
@@ -55,7 +55,7 @@ except ValueError as error:
 
 # %% [markdown]
 # `missing="fill"` carries the last value forward; `missing="mask"` skips a step at which any channel is missing. With 12 channels and a
-# fifth of the values missing almost every step lacks some channel, so `"fill"` is the choice here. `"mask"` is right if whole steps are
+# fifth of the values missing almost every step lacks some channel, so `"fill"` is the better choice here. Use `"mask"` if whole steps are
 # missing.
 
 # %%
@@ -72,9 +72,9 @@ for share, score in zip(shares, gaps, strict=True):
 # %% [markdown]
 # ## Irregular times
 #
-# If samples arrive at irregular times, pass the times of each case as `times`, to `fit` and to everything that predicts. The cells then
-# know how much time passes in each step. The synthetic set `oscillators` needs that: its classes are frequencies, and the sampling rate
-# differs from case to case.
+# If samples arrive at irregular times, pass the times of each case as `times`, to `fit` and to every method that predicts. The cells then
+# take the time between two steps into account. The synthetic data set `oscillators` requires this: its classes are frequencies, and the
+# sampling rate differs from case to case.
 
 # %%
 from lrcssm.data import synthetic

@@ -1,12 +1,13 @@
 # %% [markdown]
 # # A million steps in a gigabyte
 #
-# Back-propagation through a recurrent network keeps what every step computed, so memory grows with the length of the sequence. Here it
-# does not: a *chunk* of time goes through all blocks before the next chunk starts, and its inside is recomputed in the backward pass.
+# Back-propagation through a recurrent network keeps the intermediate results of every step, so memory grows with the length of the
+# sequence. Here it does not: a *chunk* of time goes through all blocks before the next chunk starts, and its inside is recomputed in the
+# backward pass.
 #
 # ## One training step
 #
-# To measure memory honestly, every length gets a process of its own, whose peak includes Python, JAX and the compiler. The program makes
+# Each length is measured in a separate process, whose peak memory includes Python, JAX and the compiler. The program makes
 # one sequence of random inputs and computes the gradient of a loss with respect to all parameters, twice: the first pass compiles.
 
 # %%
@@ -57,7 +58,7 @@ for row in rows:
 #
 # ## The same gradient
 #
-# `chunk=None` keeps everything, as back-propagation usually does. The numbers agree, and the memory does not:
+# `chunk=None` keeps everything, as back-propagation usually does. The gradients agree, but the memory grows with the length:
 
 # %%
 whole = [measure(length, chunk=None) for length in (4_096, 32_768, 262_144)]
@@ -94,5 +95,5 @@ print(f"{small['length']:,} steps with memory='60MB': {small['seconds']:.2f} s, 
 # %% [markdown]
 # ## Next
 #
-# - [Memory](../memory.md) explains what is kept and what is recomputed.
+# - [Memory](../memory.md) explains which results are kept and which are recomputed.
 # - [Train on long sequences](../long.md) covers budgets, truncated gradients and many devices.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Bring your own cell
 #
-# `solve` evaluates any recurrence over time, in parallel if you like. This tutorial writes two cells, a minGRU and a network of coupled
+# `solve` evaluates any recurrence over time, optionally in parallel. This tutorial writes two cells, a minGRU and a network of coupled
 # oscillators, checks them, and looks at the iterations of Newton's method.
 #
 # ## A minGRU
@@ -59,8 +59,8 @@ print(lrcssm.check_structure(cell))
 # %% [markdown]
 # ## Coupled oscillators
 #
-# Each unit of the second cell is a driven, damped oscillator, as in the coRNN of Rusch and Mishra (2021), with a position $y$ and a velocity
-# $v$ that act on each other through a non-linearity:
+# Each unit of the second cell is a driven, damped oscillator, as in the coRNN of Rusch and Mishra (2021), with a position $y$ and a
+# velocity $v$ that act on each other through a non-linearity:
 #
 # $$v \leftarrow v + \Delta t\,\big(\tanh(a\,y + b\,v + B u) - \gamma\,y - \eta\,v\big), \qquad y \leftarrow y + \Delta t\,v.$$
 #

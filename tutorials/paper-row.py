@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Reproduce a row of the paper
 #
-# `lrcssm reproduce` has every table of the paper: the published numbers, the configurations behind them, and their known mistakes. This
-# tutorial reproduces the results on one data set, SelfRegulationSCP1, and shows what is already in the repository.
+# `lrcssm reproduce` has every table of the paper: the published numbers, the configurations behind them, and their known errors. This
+# tutorial reproduces the results on one data set, SelfRegulationSCP1, and shows the results in the repository.
 #
 # ## The tables
 
@@ -18,18 +18,18 @@
 # !lrcssm reproduce table1 --datasets SCP1 --models LrcSSM S5 LrcRidge --plan
 
 # %% [markdown]
-# The published budgets are made for days of a GPU. `--steps` gives all models the same, smaller one, and the table will say so.
+# The published budgets take days on a GPU. `--steps` sets a smaller budget for all models, which the table notes.
 #
 # ## A run
 #
 # The data come from the UEA archive: `lrcssm data fetch SelfRegulationSCP1`, once, with a network connection. Without the data the command
-# below prints the published numbers and says what is missing. Interrupted runs resume, and a finished run is never repeated:
+# below prints the published numbers and lists the missing data. Interrupted runs resume, and a finished run is never repeated:
 
 # %%
 # !lrcssm reproduce table1 --datasets SCP1 --models LrcRidge LrcSSM --seeds 2345 --steps 100 --store my-results
 
 # %% [markdown]
-# One seed and 100 steps only show that the machinery works. The results of the project itself, with five seeds, are in the repository:
+# One seed and 100 steps only show that everything works. The results of the project itself, with five seeds, are in the repository:
 
 # %%
 # !lrcssm reproduce table1 --datasets SCP1 --models LrcSSM LrcRidge MiniRocket --steps 40000 --show --store $LRCSSM_ROOT/results/reproduce
@@ -81,9 +81,9 @@ axes.set(xlabel="test accuracy, % (mean and standard deviation over five splits)
 axes.grid(axis="x", color="0.9")
 
 # %% [markdown]
-# Grey are the paper's numbers, which come from five code bases with different trainers; blue are ours, all on full test sets.
+# The paper's numbers, in grey, come from five code bases with different trainers. Ours, in blue, are all on full test sets.
 #
 # ## Next
 #
 # - [Results, published and ours](../results.md) has all tables.
-# - [Reproduce its tables](../reproduce.md) explains protocols, stores and reports.
+# - [Reproduce the paper](../reproduce.md) explains protocols, stores and reports.

@@ -1,9 +1,9 @@
-"""Runs the tutorials and writes them, with their outputs and pictures, as pages: python tutorials/run.py [NAME ...]
+"""Run the tutorials and write them, with their outputs and pictures, as pages: python tutorials/run.py [NAME ...]
 
 A tutorial is a Python script in percent format, as Jupytext and most editors know it: `# %% [markdown]` starts a text, `# %%` a cell
 of code. A cell of lines `# !command` is run by the shell. The value of the last line of a cell is shown, and so are its figures.
 
-The pages go to docs/tutorials, with a checksum of their script, by which a test knows whether they are up to date.
+The pages go to docs/tutorials, with a checksum of their script, by which a test checks that they are up to date.
 """
 
 import ast
@@ -30,7 +30,7 @@ def scripts() -> list[pathlib.Path]:
 
 
 def checksum(path: pathlib.Path) -> str:
-    """SHA-256 of a script, with line ends of Unix."""
+    """SHA-256 of a script, with Unix line endings."""
     return hashlib.sha256(path.read_text().encode()).hexdigest()
 
 
@@ -54,7 +54,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def run(path: pathlib.Path, pages: pathlib.Path = PAGES) -> None:
-    """Run one tutorial in this process, in a folder of its own, and write its page."""
+    """Run one tutorial in this process, in a temporary folder, and write its page."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -141,7 +141,7 @@ def _caption(body: str) -> str:
 
 
 def main() -> None:
-    """Run the named tutorials, or all, each in a process of its own."""
+    """Run the named tutorials, or all, each in a separate process."""
     if len(sys.argv) > 2 and sys.argv[1] == "--one":
         return run(SCRIPTS / f"{sys.argv[2]}.py", pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else PAGES)
     names = sys.argv[1:] or [path.stem for path in scripts()]

@@ -82,7 +82,7 @@ new.to_csv("new.csv", index=False)
 # %% [markdown]
 # ## In Python
 #
-# In Python no file is needed: `from_frame` takes the tables as they are, and the estimators take its data sets.
+# In Python no file is needed: `from_frame` accepts the tables directly, and the estimators accept the resulting data sets.
 
 # %%
 import lrcssm
@@ -97,8 +97,8 @@ truth = test.groupby("recording").activity.first()
 print(f"{np.mean(predicted == truth):.1%} of {len(truth)} test recordings are right")
 
 # %% [markdown]
-# With so few recordings one split says little. Cross-validation over all of them uses scikit-learn's own tools, and a shorter part of
-# each recording shows how much of it is needed. For that we take arrays, with the axes cases, channels and time:
+# With so few recordings, one split is not conclusive. Cross-validation over all of them uses scikit-learn's own tools, and a shorter part
+# of each recording shows how much of it is needed. For this we use arrays, with the axes cases, channels and time:
 
 # %%
 series = np.concatenate([load_basic_motions(split=part)[0] for part in ("train", "test")])
@@ -133,4 +133,4 @@ right.set_title("test part", fontsize=10)
 #
 # - [Data formats](../formats.md) lists the files that `lrcssm` reads: CSV, Parquet, `.ts`, `.arff`, `.npz`, and folders of them.
 # - [Use the estimators](../estimators.md) covers pipelines, searches and saving.
-# - [Unequal lengths, gaps and irregular times](irregular.md) is about recordings that are less tidy.
+# - [Unequal lengths, gaps and irregular times](irregular.md) covers less regular recordings.

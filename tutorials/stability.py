@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Stability
 #
-# The paper argues that the gradients of an LrcSSM cannot explode, because its Jacobian is bounded by a number below 1. This tutorial looks at
-# the claim, breaks it, and shows what can be guaranteed instead.
+# The paper argues that the gradients of an LrcSSM cannot explode, because its Jacobian is bounded by a number below 1. This tutorial
+# examines the claim, gives a counterexample, and shows which guarantees are possible instead.
 #
 # ## The claim
 #
@@ -55,11 +55,11 @@ for factor in (1, 3, 10):
     print(f"{factor:2} × weights:", lrcssm.stability.certify(scaled(factor), input_bound=5.0))
 
 # %% [markdown]
-# At the initial scale all units are certified to contract; with large weights there is no such certificate, as it should be.
+# At the initial scale all units are certified to contract; with large weights there is no such certificate, as expected.
 #
 # ## Contraction by construction
 #
-# `rho=0.99` makes a cell contract whatever its parameters become, during training as well. It scales the slopes with respect to the state
+# `rho=0.99` makes a cell contractive for all parameters, and so at every step of training. It scales the slopes with respect to the state
 # where the bound exceeds $\rho$, and leaves everything else as it is:
 
 # %%
@@ -119,8 +119,8 @@ right.legend(frameon=False, fontsize=8)
 #
 # ## What a guarantee does not cover
 #
-# It is about the recurrence of one cell in exact arithmetic, not about the layers around it. And a gradient that does not explode can still
-# vanish: $0.99^{1000}$ is $4 \cdot 10^{-5}$. If the first of T steps matters, choose $\rho \ge 1 - 1/T$.
+# A guarantee applies to the recurrence of one cell in exact arithmetic, not to the layers around it. Moreover, a gradient that does not
+# explode can still vanish: $0.99^{1000}$ is $4 \cdot 10^{-5}$. If the first of T steps matters, choose $\rho \ge 1 - 1/T$.
 #
 # ## Next
 #

@@ -1,4 +1,4 @@
-"""`python -m lrcssm` is the command line."""
+"""Entry point of `python -m lrcssm`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Checks for the author of a cell: of its declared Jacobian structure, and of every solver on it."""
+"""Checks for authors of cells: the declared Jacobian structure, and the agreement of all solvers."""
 
 import dataclasses
 import functools
@@ -225,7 +225,7 @@ def check_agreement(
 
 
 def _plain(arguments: Arguments) -> Array:
-    """The states by one `lax.scan` over the cell's step, which JAX differentiates: nothing in it knows the structure."""
+    """States by a plain `lax.scan` over the cell's step, differentiated by JAX without use of the structure."""
     cell, piece = arguments.cell, arguments.piece
     moving = piece.dt is not None and piece.dt.ndim > 0
 
@@ -238,7 +238,7 @@ def _plain(arguments: Arguments) -> Array:
 
 
 def _differentiated(function: Callable) -> Callable:
-    """The results of `function(arguments)`, states first, and the gradient of Σ|states|² in all numbers that it is given."""
+    """Results of `function(arguments)`, states first, and the gradient of Σ|states|² with respect to all of its arguments."""
 
     @eqx.filter_jit
     def run(arguments):
@@ -255,7 +255,7 @@ def _differentiated(function: Callable) -> Callable:
 
 
 def _compare_along(arguments: Arguments, states: Array, samples: int = 16) -> StructureReport | None:
-    """The structure at some of the states that a solve goes through."""
+    """Structure of the Jacobian at some states of a trajectory."""
     cell, piece = arguments.cell, arguments.piece
     before = previous(states, arguments.initial)
     length, batch, size = before.shape
@@ -266,13 +266,13 @@ def _compare_along(arguments: Arguments, states: Array, samples: int = 16) -> St
 
 
 def _parts(gradient: Any) -> list[list[Array]]:
-    """The parts of a gradient, each measured by its own largest entry: parameters, inputs, dt and initial state."""
+    """Parts of a gradient, each scaled by its own largest entry: parameters, inputs, dt and initial state."""
     piece = gradient.piece
     return [jax.tree.leaves(part) for part in (gradient.cell, piece.inputs, piece.dt, gradient.initial)]
 
 
 def _difference(got: Any, want: Any) -> float:
-    """The largest one relative to the largest entry of what is wanted; NaN if there is any."""
+    """Largest difference relative to the largest expected entry; NaN if there is any."""
     pairs = list(zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True))
     apart = np.max([np.max(np.abs(a - b), initial=0.0) for a, b in pairs] or [0.0])
     size = np.max([np.max(np.abs(b), initial=0.0) for _, b in pairs] or [0.0])

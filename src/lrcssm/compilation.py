@@ -1,4 +1,4 @@
-"""Compiled programs that outlive the process."""
+"""Disk cache of compiled programs."""
 
 import contextlib
 import os
@@ -13,11 +13,11 @@ from jax.experimental.compilation_cache import compilation_cache
 from .files import cache_folder
 
 LEAST_SECONDS = 0.1
-"""Programs that compile in less time are not kept."""
+"""Programs that compile faster than this, in seconds, are not cached."""
 MOST_BYTES = 2 * 2**30
-"""Size of the folder above which the programs that were used longest ago are removed."""
+"""Size of the folder above which the least recently used programs are removed."""
 SWITCH = "LRCSSM_COMPILATIONS"
-"""Variable that keeps estimators from writing programs to disk, if it is `off`."""
+"""Environment variable; `off` disables the cache of the estimators."""
 _lock = threading.Lock()
 _inside = 0  # blocks of `keeping_compilations` that share the cache now
 _least_before = 1.0
@@ -37,11 +37,11 @@ def remember_compilations(directory: str | os.PathLike[str] | None = None) -> pa
 
     **Arguments:**
 
-    - `directory`: where; `compiled` in the cache folder of lrcssm if not given.
+    - `directory`: of the cache; by default `compiled` in the cache folder of lrcssm.
 
     **Returns:**
 
-    The directory, or `None` if it cannot be written, in which case nothing is kept.
+    The directory, or `None` if it is not writable, in which case nothing is cached.
     """
     chosen = _config("jax_compilation_cache_dir")
     if chosen:
@@ -54,12 +54,13 @@ def remember_compilations(directory: str | os.PathLike[str] | None = None) -> pa
 
 @contextlib.contextmanager
 def keeping_compilations() -> Iterator[None]:
-    """Keep on disk what is compiled within a `with` block, as `remember_compilations` does, and nothing that is compiled after it.
+    """Cache the programs that are compiled within a `with` block on disk, as `remember_compilations` does for the whole
+    process.
 
-    JAX has one cache for a process. A library must not choose it for programs that are not its own, so it is chosen here for as
-    long as an estimator computes, and given back. Nothing happens if the process has chosen a directory of its own, if JAX's
-    cache is switched off (`JAX_ENABLE_COMPILATION_CACHE=false`), if the variable `LRCSSM_COMPILATIONS` is `off`, or if the
-    folder cannot be written. Programs of other threads that are compiled in the meantime are kept too, which is harmless.
+    JAX has one cache per process. A library must not choose it for other programs, so it is set here while an estimator
+    computes, and restored afterwards. Has no effect if the process has chosen its own directory, if JAX's cache is switched
+    off (`JAX_ENABLE_COMPILATION_CACHE=false`), if the variable `LRCSSM_COMPILATIONS` is `off`, or if the folder cannot be
+    written. Programs of other threads that are compiled in the meantime are cached too, which is harmless.
 
     ```python
     from lrcssm.compilation import keeping_compilations

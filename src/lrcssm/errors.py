@@ -1,4 +1,4 @@
-"""Errors for mistakes that a user can mend. The command line prints their sentence; all others keep their traceback."""
+"""Errors that users can fix. The command line prints their message; all other errors keep their traceback."""
 
 import unicodedata
 
@@ -7,9 +7,9 @@ _DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u206
 
 
 class LrcssmError(Exception):
-    """Base of every error that `lrcssm` raises for a user's mistake; its text is one sentence with a remedy.
+    """Base class of all errors that `lrcssm` raises for invalid input; the message states the remedy.
 
-    Each such error is also one of Python's own kind, so `except ValueError` works as well.
+    Each is also a built-in exception, so `except ValueError` works as well.
 
     ```python
     import lrcssm
@@ -36,7 +36,7 @@ class MissingFile(LrcssmError, FileNotFoundError):
 
 
 class WriteError(LrcssmError, OSError):
-    """A file that could not be written, e.g. because the disk is full; its text names the file."""
+    """A file that could not be written, e.g. because the disk is full; the message names the file."""
 
 
 class MissingExtra(LrcssmError, ImportError):
@@ -44,11 +44,11 @@ class MissingExtra(LrcssmError, ImportError):
 
 
 class TrainingError(LrcssmError, FloatingPointError):
-    """Training that produced states or losses that are not numbers."""
+    """Training that produced non-finite states or losses."""
 
 
 class TrainingWarning(UserWarning):
-    """Training that ended with a model that is no better than a constant prediction."""
+    """Warning that a trained model is no better than a constant prediction."""
 
 
 class PredictionError(LrcssmError, FloatingPointError):
@@ -56,11 +56,11 @@ class PredictionError(LrcssmError, FloatingPointError):
 
 
 class FileError(LrcssmError, ValueError):
-    """A file that is damaged, or that is not what it should be; its text names the file."""
+    """A file that is damaged or of the wrong kind; the message names the file."""
 
 
 def printable(text: str) -> str:
-    """Escape characters that control a terminal or turn text around, as in `\\x1b`."""
+    """Escape control characters and changes of text direction, as in `\\x1b`."""
     if text.isprintable():
         return text
     return "".join(

@@ -6,8 +6,8 @@
     header    JSON in UTF-8: format, kind, config, metadata, and for each array its name, dtype, shape, offset and CRC-32
     arrays    raw, little-endian, row by row; offsets are counted from the end of the header
 
-A file is written beside its destination and then put in its place, so that there is never half a file under its name.
-A reader believes nothing: sizes are checked against the file before anything is allocated.
+Files are written atomically: to a temporary file next to the destination, which is then renamed. Readers do not trust a file:
+sizes are checked against its length before anything is allocated.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ _LONGEST_HEADER = 16 * 2**20
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
-    """The arrays of a tree by their path in it."""
+    """Arrays of a tree by their path."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(where): leaf for where, leaf in leaves}
 
@@ -93,7 +93,7 @@ def write_arrays(path: str | os.PathLike[str], header: Mapping[str, Any], arrays
 
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to that takes its place when all is written, or never does."""
+    """Temporary file that replaces the target when it is complete."""
     target = pathlib.Path(path)
     if not target.parent.is_dir():
         raise MissingFile(f"{target} cannot be written: its directory does not exist.")
@@ -117,7 +117,7 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in an error of the system, as of a full disk, which does not name it by itself."""
+    """Name the file in errors of the system that do not, such as a full disk."""
     try:
         yield
     except LrcssmError:
@@ -129,13 +129,13 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file, at once or not at all."""
+    """Write a text file atomically."""
     with atomic(path) as file:
         file.write(text.encode())
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read a file of `write_arrays`, or raise `FileError` with a sentence about the problem."""
+    """Read a file of `write_arrays`; raises `FileError` if that is not possible."""
     target = pathlib.Path(path)
     if not target.exists():
         raise MissingFile(f"{target} does not exist.")
@@ -150,7 +150,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
             raise FileError(f"{target} is cut off or damaged: its header does not fit into it.")
         text = file.read(length)
         if zlib.crc32(text) != crc:
-            raise FileError(f"{target} is damaged: its header is not the one that was written.")
+            raise FileError(f"{target} is damaged: its header does not match its checksum.")
         try:
             header = json.loads(text.decode())
             entries = header["arrays"]
@@ -177,7 +177,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
                     raise FileError(f"{target} is cut off: it should be {end - body} bytes longer.")
                 raw = file.read(count)
                 if zlib.crc32(raw) != entry["crc"]:
-                    raise FileError(f"{target} is damaged: the numbers of {name} are not those that were written.")
+                    raise FileError(f"{target} is damaged: the values of {name} do not match their checksum.")
                 arrays[name] = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, FileError):
@@ -189,7 +189,7 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
 
 
 def cache_folder() -> pathlib.Path:
-    """Folder for files that lrcssm can make or fetch again."""
+    """Cache folder, for files that can be recreated or downloaded."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG specification wants relative paths to be ignored.
     return (cache if cache.is_absolute() else pathlib.Path.home() / ".cache") / "lrcssm"

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def heeding_interrupts() -> Iterator[list[bool]]:
-    """Yield a list that is no longer empty after Ctrl-C: an exception that is raised while Python calls back from compiled
-    code may be lost."""
+    """Yield a list that receives an entry on Ctrl-C. An exception raised in a callback from compiled code may be lost."""
     pressed: list[bool] = []
     if threading.current_thread() is not threading.main_thread():
         yield pressed  # only the main thread may have a handler

@@ -1,4 +1,4 @@
-"""Names of a package that are imported at their first use."""
+"""Lazy imports: names of a package that are imported at their first use."""
 
 import importlib
 from collections.abc import Callable, Collection, Mapping

@@ -19,7 +19,7 @@ def environment(*packages: str) -> dict[str, Any]:
 
     **Arguments:**
 
-    - `packages`: more distributions whose versions to give, if they are installed.
+    - `packages`: further distributions whose versions are included, if installed.
     """
     from . import __version__  # the package imports this module's users lazily, so it is complete by now
 
@@ -50,7 +50,7 @@ def _processor() -> str:
 
 
 def check_destination(path: str | None) -> None:
-    """Raise `OSError` now if a record could not be written after minutes of measuring."""
+    """Raise `OSError` if a record cannot be written, before minutes of measuring."""
     if path in (None, "-"):
         return
     target = pathlib.Path(path)

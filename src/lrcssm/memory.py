@@ -1,4 +1,4 @@
-"""Reuse of memory between two steps."""
+"""Reuse of memory between steps."""
 
 import ctypes
 import platform
@@ -12,9 +12,9 @@ def keep_memory() -> bool:
 
     On a CPU, XLA allocates new buffers in each step, and the C library of Linux returns everything above 32 MB to the
     system and then has to get it back page by page, which can take half of the time of a step on long sequences. After this
-    call it stays with the process, whose memory then does not shrink before it ends.
+    call the memory stays with the process until it ends.
 
-    The command line does this by itself; call it in your own program before the first computation.
+    The command line does this automatically; call it in your own program before the first computation.
 
     ```python
     import lrcssm
@@ -24,7 +24,7 @@ def keep_memory() -> bool:
 
     **Returns:**
 
-    Whether it was done: only on Linux with glibc.
+    True on Linux with glibc; elsewhere nothing is done.
     """
     if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
         return False

@@ -1,6 +1,6 @@
-"""Options declared once: the fields of a dataclass, each with the docstring that stands under it.
+"""Options declared once, as fields of a dataclass with a docstring below each.
 
-The command line, the estimators and their documentation are made from such declarations.
+The command line, the estimators and their documentation are generated from these declarations.
 """
 
 import ast
@@ -68,7 +68,7 @@ def _default(field: Any) -> Any:
 
 
 def _docstrings(kind: Any) -> dict[str, str]:
-    """Docstrings under the fields of a class, from its source; none where that is not at hand."""
+    """Docstrings below the fields of a class, from its source; none if that is not available."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):
@@ -92,8 +92,7 @@ def as_arguments(options: Iterable[Option]) -> str:
 
 
 def plain(kind: Any) -> Any:
-    """A type without annotations and `None`; of several types, the one that a word can always be. A pair of a type and words
-    stands for either."""
+    """A type without annotations and `None`; for several types, the most general one. A pair of a type and words means either."""
     if typing.get_origin(kind) is typing.Annotated:
         kind = typing.get_args(kind)[0]
     if typing.get_origin(kind) not in (typing.Union, types.UnionType):

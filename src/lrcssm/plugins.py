@@ -1,4 +1,4 @@
-"""Extensions found through entry points, so that the library never imports what extends it.
+"""Extensions found through entry points, so that the library never imports its extensions.
 
 Groups: `lrcssm.commands` (command line), `lrcssm.presets` and `lrcssm.splits` (of `lrcssm train`), and
 `lrcssm.readers` (folders of a data set with a layout of its own).

@@ -1,6 +1,6 @@
 """Bounds of a recurrence that hold for all inputs, and diagnosis of a given trajectory.
 
-`certify` reads bounds off the parameters. `diagnose` looks at the Jacobians along a solution. The page on stability has
+`certify` computes bounds from the parameters. `diagnose` summarises the Jacobians along a solution. The page on stability has
 the theorem that `certify` evaluates, with its proof and its limits.
 """
 
@@ -29,7 +29,7 @@ class Certificate(NamedTuple):
     - `state_bound`: |x_t| is at most this, at all times.
     - `jacobian_low`, `jacobian_high`: ∂x_t/∂x_{t−1} is within.
     - `jacobian_bound`: the larger of their sizes.
-    - `contractive`: whether that is below 1.
+    - `contractive`: true if `jacobian_bound` is below 1.
     """
 
     state_bound: Float[Array, " state"]
@@ -40,7 +40,7 @@ class Certificate(NamedTuple):
 
     @property
     def exists(self) -> Bool[Array, " state"]:
-        """For each unit, whether its state is bounded at all."""
+        """For each unit, true if its state is bounded."""
         return jnp.isfinite(self.state_bound)
 
     def __str__(self) -> str:
@@ -130,9 +130,9 @@ class Diagnosis(NamedTuple):
 
     - `largest`: the largest |∂x_t/∂x_{t−1}| of all steps and units (the spectral norm, where units are coupled).
     - `lyapunov`: the Lyapunov exponent of each unit, the mean of log |∂x_t/∂x_{t−1}| (of coupled units the largest one):
-        below 0 two nearby trajectories meet, above 0 they part. `−1/lyapunov` is a time constant in steps.
-    - `gradient_bound`: by which factor a gradient at the last step can have grown on its way back, at most, at the step
-        where that is largest; at least 1, the last step itself.
+        below 0 nearby trajectories converge, above 0 they diverge. `−1/lyapunov` is a time constant in steps.
+    - `gradient_bound`: upper bound of the factor by which a gradient at the last step grows on its way back, at the step where
+        that is largest; at least 1.
     """
 
     largest: Float[Array, "..."]

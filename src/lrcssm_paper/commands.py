@@ -1,4 +1,4 @@
-"""Options of `lrcssm reproduce`. Nothing heavy is imported here, so that its help appears at once."""
+"""Options of `lrcssm reproduce`, without heavy imports, so that its help appears at once."""
 
 import dataclasses
 from typing import Annotated, Literal
@@ -19,11 +19,11 @@ class Reproduce:
     models: tuple[str, ...] = ("all",)
     """Rows of the table, or all."""
     seeds: tuple[int, ...] = (2345, 3456, 4567, 5678, 6789)
-    """Seeds of the splits; the default are the paper's."""
+    """Seeds of the splits; by default the paper's."""
     protocol: Literal["clean", "published"] = "clean"
-    """clean: full test sets, all channels, and weights that differ with the seed; published: as the paper's code does it."""
+    """clean: full test sets, all channels, and weights that differ with the seed; published: as in the paper's code."""
     steps: Annotated[int | None, Arg("INT")] = None
-    """Training steps for all models alike, where those of the published configurations are too many."""
+    """Number of training steps for all models, instead of the published numbers."""
     solver: Literal["auto", "sequential", "deer", "elk"] = "auto"
     """Solver of the recurrences while training; auto is deer for the table of iterations."""
     store: Annotated[str, Arg("DIR")] = "runs/reproduce"

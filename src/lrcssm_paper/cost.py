@@ -1,9 +1,9 @@
 """Estimates of the time of a run.
 
-A training step takes time for matrix products and for passes over the numbers between them; the sizes tell how many there are
-of both. For LrcSSM this agrees with `lrcssm benchmark train` on a machine with two cores to within 20 %; dense, complex and LSTM
-cells and Newton's method have factors from runs on SelfRegulationSCP1; for the other architectures the rule is a guess that was
-not compared with measurements. Evaluations on the validation data, and other programs on the machine, come on top.
+A training step takes time for matrix products and for passes over the numbers between them; the sizes determine the number of
+both. For LrcSSM this agrees with `lrcssm benchmark train` on a machine with two cores to within 20 %; dense, complex and LSTM
+cells and Newton's method have factors from runs on SelfRegulationSCP1; for the other architectures the rule is a guess that has
+not been compared with measurements. Evaluations on the validation data, and other programs on the machine, come on top.
 """
 
 from typing import Any

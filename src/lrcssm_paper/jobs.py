@@ -37,7 +37,7 @@ LACKS_A_CHANNEL = ("Ethanol", "Motor")
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A run: the row and column of a table that it counts for, and everything that decides on its result."""
+    """A run: its row and column in a table, and everything that determines its result."""
 
     row: str
     dataset: str
@@ -49,7 +49,7 @@ class Job:
     solver: str
 
     def identity(self, data: str) -> str:
-        """A hash of everything that decides on the result, the same in all tables.
+        """A hash of everything that determines the result, independent of the table.
 
         **Arguments:**
 
@@ -64,7 +64,7 @@ class Job:
 
 
 def why_not(table: Table, row: str, dataset: str) -> str | None:
-    """Reason for which a row has no run for a data set; `None` if it has one."""
+    """Reason why a row has no run for a data set; `None` if it has one."""
     entry = table.rows[row]
     if entry.changes and dataset not in entry.published:
         return "not in the paper"
@@ -84,7 +84,7 @@ def make_job(
 
     **Returns:**
 
-    The run; `InvalidValue` says why there is none.
+    The run. Raises `InvalidValue` with the reason if there is none.
     """
     entry = table.rows[row]
     if entry.architecture is None:
@@ -200,7 +200,7 @@ def run_job(
 
     **Returns:**
 
-    The result as JSON can hold it: scores, times, iterations, time constants and the machine.
+    The result as JSON values: scores, times, iterations, time constants and the machine.
     """
     from lrcssm.machine import environment
 

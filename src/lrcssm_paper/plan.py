@@ -1,4 +1,4 @@
-"""The runs that the options of `lrcssm reproduce` ask for."""
+"""Selection of runs by the options of `lrcssm reproduce`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from .tables import TABLES, Table
 
 
 def plan(options: Reproduce) -> tuple[list[Job], dict[tuple[str, str], str]]:
-    """Runs that the options ask for, and the reasons for which some rows have none for a data set."""
+    """The selected runs, and the reasons why some rows have none for a data set."""
     table = TABLES[str(options.table)]
     solver = solver_of(options)
     changes: dict[str, Any] = {} if options.steps is None else {"steps": options.steps}
@@ -28,7 +28,7 @@ def plan(options: Reproduce) -> tuple[list[Job], dict[tuple[str, str], str]]:
 
 
 def cells(options: Reproduce, table: Table, lenient: bool = False) -> list[tuple[str, str]]:
-    """Rows and data sets of a table that the options ask for."""
+    """The selected rows and data sets of a table."""
     models = asked(options.models, tuple(table.rows), "models", lenient)
     datasets = asked(options.datasets, columns(table), "datasets", lenient)
     return [(row, dataset) for row in models for dataset in datasets]
@@ -46,7 +46,7 @@ def columns(table: Table) -> tuple[str, ...]:
 
 
 def asked(given: tuple[str, ...], known: tuple[str, ...], option: str, lenient: bool = False) -> list[str]:
-    """Select the names of a table that an option asks for; unknown ones raise `InvalidValue` unless `lenient`."""
+    """Select names of a table by an option; unknown ones raise `InvalidValue` unless `lenient`."""
     full = {full: short for short, full in DATASETS.items()}
     names = [full.get(name, name) for name in given]
     for name in names:

@@ -1,11 +1,12 @@
-"""PPG-DaLiA: heart rates from a wrist, of fifteen people through two and a half hours of their day (Reiss et al. 2019, "Deep
-PPG: large-scale heart rate estimation with convolutional neural networks", Sensors 19).
+"""PPG-DaLiA: heart rates of fifteen people, measured at the wrist over two and a half hours of daily life (Reiss et al. 2019,
+"Deep PPG: large-scale heart rate estimation with convolutional neural networks", Sensors 19).
 
-The archive holds a pickle for each person, `S1/S1.pkl` and so on. A pickle is a program, so it is not run as it is: the names of
-numpy are replaced by classes that only record their arguments, and all other names are refused. Arrays are made from the records.
+The archive holds a pickle for each person, `S1/S1.pkl` and so on. A pickle is a program, so it is not executed as such: the
+names of numpy are replaced by classes that only record their arguments, and all other names are rejected. Arrays are made from
+the records.
 
-The preparation is that of Walker et al. (2024, log-neural controlled differential equations), from whom the rows of the paper's
-table come, but for the layout of each recording, which they drew without a seed.
+The preparation is that of Walker et al. (2024, log-neural controlled differential equations), the source of the rows of the
+paper's table, except for the layout of each recording, which they drew without a seed.
 """
 
 import itertools
@@ -36,7 +37,7 @@ CHANNELS = (
 STEPS = 128
 """Steps for each heart rate: one comes every 2 s."""
 LATE = 3
-"""Heart rates are means over 8 s, one every 2 s: the first comes three late."""
+"""Heart rates are means over 8 s, one every 2 s, so the first has an offset of three."""
 LAYOUTS = tuple(itertools.permutations(range(3)))
 
 
@@ -143,7 +144,7 @@ def _scaled(path: pathlib.Path, name: str, values: np.ndarray) -> np.ndarray:
 
 
 def read_notes(path: pathlib.Path) -> Any:
-    """Content of a pickle: containers, numbers and text, with notes in place of arrays."""
+    """Content of a pickle: containers, numbers and text, with records in place of arrays."""
     try:
         with path.open("rb") as file:
             _check_memory(path, file)
@@ -156,7 +157,7 @@ def read_notes(path: pathlib.Path) -> Any:
 
 
 def _check_memory(path: pathlib.Path, file: Any) -> None:
-    """Refuse a pickle with memo numbers beyond the file's size, for which the unpickler would allocate memory."""
+    """Reject a pickle with memo numbers beyond the file's size, for which the unpickler would allocate memory."""
     size = path.stat().st_size
     for operation, argument, _ in pickletools.genops(file):
         if operation.name in ("PUT", "LONG_BINPUT") and int(argument or 0) > size:
@@ -164,7 +165,7 @@ def _check_memory(path: pathlib.Path, file: Any) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler that knows only the names that arrays of numpy are made with."""
+    """An unpickler that accepts only the names that numpy arrays need."""
 
     def __init__(self, path: pathlib.Path, file: Any):
         # Text of Python 2 is bytes, and so are the numbers of arrays.
@@ -222,5 +223,5 @@ def _array(note: Any) -> np.ndarray:
         raise InvalidValue("It is not an array of numbers.")
     kind = np.dtype(order + code)
     if len(raw) != math.prod(shape) * kind.itemsize:
-        raise InvalidValue("Its size is not what it says.")
+        raise InvalidValue("Its size differs from the declared one.")
     return np.frombuffer(raw, kind).reshape(shape, order="F" if columns_first else "C")

@@ -22,7 +22,7 @@ def preset(name: str, dataset: Dataset) -> Published:
 
     - `name`: `"released"`, the code released with the paper, with the paper's sizes if it has some for the data set; or
         `"paper:ARCHITECTURE"` or `"paper:ARCHITECTURE:DATASET"`, the configuration behind a row of its tables.
-    - `dataset`: its name is taken where the preset names none.
+    - `dataset`: its name is used if the preset names none.
 
     **Returns:**
 

@@ -1,8 +1,8 @@
-"""The configurations that the paper's tables come from, for each architecture and data set.
+"""The configurations behind the paper's tables, for each architecture and data set.
 
 LrcSSM's are those of its appendix. The rivals' are the best of the searches of Walker et al. (2024, log-neural controlled
 differential equations), Rusch and Rus (2025, LinOSS) and Moreno-Pino et al. (2024, Rough Transformers), from which the
-tables take their rows: for the six sets of the UEA archive those that gave the published accuracies, for PPG-DaLiA
+tables take their rows: for the six data sets of the UEA archive those that gave the published accuracies, for PPG-DaLiA
 those of the later search. Those works publish one LinOSS for each data set, the better of its two discretisations.
 """
 

@@ -1,7 +1,7 @@
-"""Finished runs as JSON lines, one line for each run, in an order that does not depend on when they were run.
+"""Finished runs as JSON lines, one line for each run, in a fixed order.
 
-A store is a folder. Its `results.jsonl` holds the finished runs; beside it, a run has a folder of its own, named by its
-identity, with its checkpoint while it runs and its trained model afterwards. Only `results.jsonl` is needed for the tables.
+A store is a folder. Its `results.jsonl` holds the finished runs; next to it, each run has a folder, named by its identity, with
+its checkpoint while it runs and its trained model afterwards. Only `results.jsonl` is needed for the tables.
 """
 
 import contextlib

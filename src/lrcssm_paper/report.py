@@ -1,4 +1,4 @@
-"""`lrcssm reproduce --report`: the tables with what a store has for them, as one page or as Markdown."""
+"""`lrcssm reproduce --report`: the tables with the results of a store, as one page or as Markdown."""
 
 import functools
 import pathlib
@@ -21,7 +21,7 @@ from .tables import TABLES, Table
 
 
 def write(options: Reproduce) -> None:
-    """Write the report that the options ask for."""
+    """Write the selected report."""
     path = pathlib.Path(str(options.report))
     if path.suffix not in (".html", ".md"):
         raise InvalidValue(f"--report got {str(path)!r}; give a file that ends in .html or .md.")
@@ -157,8 +157,7 @@ def _averaged(table: Table, lines: list[Line]) -> bool:
 
 
 def _average(scores: list[Any], count: int) -> str:
-    """Mean and standard error over the data sets, if there is a number for each (but for those where a model ran out of
-    memory)."""
+    """Mean and standard error over the data sets, if there is a number for each (except those where a model ran out of memory)."""
     found = [score[0] for score in scores if isinstance(score, tuple)]
     if len(scores) < count or None in scores or len(found) < ranks.LEAST:
         return "–"

@@ -1,4 +1,4 @@
-"""`lrcssm reproduce`: run what is missing of a table, and print it beside the published numbers."""
+"""`lrcssm reproduce`: run the missing experiments of a table, and print the results next to the published numbers."""
 
 import contextlib
 import dataclasses
@@ -92,7 +92,7 @@ def _run_missing(jobs: list[Job], sets: dict[str, Dataset], prints: dict[str, st
         folder, label = Folder(store / name), f"{number}/{len(waiting)} {job.name()}"
         with alone(folder.path) as mine:
             if not mine:
-                _say(f"{label}: another process is at it.")
+                _say(f"{label}: in progress in another process.")
                 continue
             if name in {one.identity for one in read_results(store)}:
                 continue
@@ -122,14 +122,14 @@ def _run_missing(jobs: list[Job], sets: dict[str, Dataset], prints: dict[str, st
 def collect(
     options: Reproduce, jobs: list[Job], stored: Sequence[Record], reasons: dict[Any, str]
 ) -> list[dict[str, Any]]:
-    """Cells of the table as JSON can hold them: published, ours, and remarks on either.
+    """Cells of the table as JSON values: published, ours, and remarks on either.
 
     **Arguments:**
 
     - `options`: the command.
-    - `jobs`: the runs that it asks for.
-    - `stored`: the runs that there are.
-    - `reasons`: for which a data set, or a row of one, has no runs.
+    - `jobs`: the selected runs.
+    - `stored`: existing runs.
+    - `reasons`: why a data set, or a row of one, has no runs.
     """
     table, found = TABLES[str(options.table)], []
     first = {(job.row, job.dataset): job for job in reversed(jobs)}

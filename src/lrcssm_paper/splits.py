@@ -71,7 +71,7 @@ def paper_parts(dataset: Dataset, seed: int) -> Split:
     if dataset.index is None:
         if dataset.total is not None and dataset.total != len(dataset):
             raise InvalidValue(
-                f"{dataset.name} has {len(dataset)} of {dataset.total} cases and no index that says which; the paper's "
+                f"{dataset.name} has {len(dataset)} of {dataset.total} cases and no index of them; the paper's "
                 "split needs all of them, or an index."
             )
         order = paper_order(dataset)

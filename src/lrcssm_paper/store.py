@@ -1,6 +1,6 @@
 """Cells of a table with the runs that a store has for them.
 
-A cell may have been run with fewer steps, by another solver or under both protocols: each way is a line of its own. Nothing
+A cell may have been run with fewer steps, by another solver or under both protocols: each way is a separate line. Nothing
 but the store is needed, not even the data.
 """
 
@@ -66,7 +66,7 @@ class Line:
 
 
 def finished(jobs: list[Job], stored: Sequence[Record]) -> set[int]:
-    """Positions of the jobs that have a result, whatever the data."""
+    """Positions of the jobs that have a result, for any data."""
     key = lambda job: (_facts(job), job.training.get("steps"), job.solver)
     done = {key(one.job) for one in stored if one.result is not None}
     return {number for number, job in enumerate(jobs) if key(job) in done}

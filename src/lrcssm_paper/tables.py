@@ -1,6 +1,6 @@
-"""The tables of the paper, with their numbers and known mistakes.
+"""The tables of the paper, with their numbers and known errors.
 
-A row's notes say which work it comes from, where that is not the paper.
+The notes of a row name its source, if that is not the paper.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -25,7 +25,7 @@ EQUAL: dict[str, Any] = {
 }  # fmt: skip
 """Training of all architectures in the table `equal`."""
 OURS = EQUAL | {"steps": 2000, "check_every": 100}
-"""Training of the rows with our block, but for the learning rate and the batch, which are the published ones."""
+"""Training of the rows with our block, except the learning rate and the batch, which are the published ones."""
 
 
 _NOTHING: dict[str, Any] = {}

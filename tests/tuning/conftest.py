@@ -1,4 +1,4 @@
-"""Fixtures of the tests of sweeps: a folder for each of them, and single precision as a user has it."""
+"""Fixtures of the tuning tests: a folder for each test, and single precision."""
 
 import itertools
 
@@ -35,7 +35,7 @@ def instant(monkeypatch):
 
 @pytest.fixture
 def shared(here):
-    """A function that opens one storage anew, for a study that workers on several machines share."""
+    """A function that opens a storage again, for a study that workers on several machines share."""
     numbers = itertools.count()
 
     def place():

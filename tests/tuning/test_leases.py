@@ -15,7 +15,7 @@ from lrcssm.tuning.worker import Shift, work
 
 
 def test_a_lease_is_over_when_it_has_stood_still(shared, instant, monkeypatch):
-    """By the clock of whoever watches, however long that was away."""
+    """By the clock of the watching worker, also after a long suspension."""
     study, _, ours, theirs, _ = pair(shared)
     trial_id, now = dead(study), 0.0
     monkeypatch.setattr(claims.time, "monotonic", lambda: now)
@@ -54,7 +54,7 @@ def test_a_lease_that_stands_still_is_taken(shared, instant):
 
 
 def test_of_two_that_take_a_lease_the_last_has_it(shared, instant, monkeypatch):
-    """Both saw that it was over. While the one waits for others, the other puts its name there."""
+    """Both saw that it had expired. While one waits, the other writes its name."""
     study, _, ours, theirs, _ = pair(shared, grace=-1.0)
     trial_id = dead(study)
     assert ours.over(trial_id) and theirs.over(trial_id)
@@ -64,7 +64,7 @@ def test_of_two_that_take_a_lease_the_last_has_it(shared, instant, monkeypatch):
 
 
 def test_one_that_comes_too_late_does_not_take_it(shared, instant):
-    """It saw a lease that was over, and was slow; by now another has it."""
+    """It saw an expired lease, but another worker was faster."""
     study, _, ours, theirs, _ = pair(shared, grace=-1.0)
     trial_id = dead(study)
     assert ours.over(trial_id) and theirs.over(trial_id)
@@ -89,7 +89,7 @@ def test_a_worker_that_was_out_of_reach_stops(shared, instant):
 
 
 def test_a_worker_that_lost_its_trial_leaves_it(shared, instant, monkeypatch):
-    """At its next step, and without a word to the study."""
+    """At its next step, without a report to the study."""
     study, _, ours, theirs, material = pair(shared)
 
     def score(run, material, solver, report, tick):
@@ -120,7 +120,7 @@ def test_a_storage_that_is_out_of_reach_for_long(shared, instant, monkeypatch):
 
 
 def test_two_finish_the_same_trial(shared, instant):
-    """The first counts, and the second does not mind."""
+    """The first result counts, and the second is ignored."""
     study, other, _, _, material = pair(shared)
     trial = study.trials()[0]
     study.place.storage.set_trial_state_values(study.id_of(trial), TrialState.RUNNING)

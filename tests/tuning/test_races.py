@@ -1,4 +1,4 @@
-"""Each point is run once, whatever happens to the workers; and the journal that they write."""
+"""Each point is run once, even if workers die; and the journal that they write."""
 
 import dataclasses
 import json
@@ -46,7 +46,7 @@ def test_a_list_of_trials_may_be_old(instant):
 
 
 def test_a_worker_dies_after_its_claim(instant):
-    """Before it has done anything, or after: another goes on, as soon as the lock is free."""
+    """Before or after its first step: another worker continues as soon as the lock is free."""
     study, material = made(options())
     with claim(study, study.trials()[0], None):
         pass  # and it is gone, without a word
@@ -84,7 +84,7 @@ def test_two_find_the_same_dead_trial(instant):
 
 
 def test_a_worker_dies_with_half_of_the_settings(instant):
-    """What a sampler has chosen stays."""
+    """The values that a sampler has chosen are kept."""
     start = options(space="search", trials=1, vary=("learning_rate=1e-4..1e-1", "weight_decay=1e-3..1e-1"))
     study, material = made(start)
     with claim(study, study.trials()[0], None):
@@ -113,7 +113,7 @@ def test_a_worker_dies_before_it_tells_its_result(monkeypatch):
 
 
 def test_an_interrupted_trial_goes_on_from_its_checkpoint(monkeypatch):
-    """And ends as one that was not; what it had told of its looks is not told again."""
+    """It ends like an uninterrupted one, and does not repeat its reports."""
     start = options("whole", vary=("learning_rate=1e-2",), pruner="median")
     whole, material = made(start)
     work(whole, material)
@@ -183,7 +183,7 @@ def test_show_knows_who_died(instant, capsys):
 
 
 def test_whoever_makes_a_study_dies(instant):
-    """After the name, before the plan: only the same command can go on. After some of its points: anyone can."""
+    """After the name but before the plan, only the same command can continue; after some of its points, any worker can."""
     place = open_place("s", None, make=True)
     optuna.create_study(study_name="s", storage=place.storage, direction="maximize")
     with pytest.raises(ValueError, match="has no plan"):

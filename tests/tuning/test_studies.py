@@ -1,4 +1,4 @@
-"""Sweeps: what is tried, and what comes of it."""
+"""Studies: their trials and results."""
 
 import dataclasses
 import itertools
@@ -91,7 +91,9 @@ def test_mistakes_about_studies(capsys, monkeypatch, instant):
     monkeypatch.setitem(sys.modules, "optuna_dashboard", type(sys)("optuna_dashboard"))
     for command in ("worker", "show", "dashboard"):
         assert cli.main(["tune", command, "none"]) == 2
-        assert "There is no study in runs/tune/none.journal; make it with lrcssm tune start" in capsys.readouterr().err
+        assert (
+            "There is no study in runs/tune/none.journal; create it with lrcssm tune start" in capsys.readouterr().err
+        )
     assert not pathlib.Path("runs").exists()
     start = options()
     assert cli.main(words(start)) == 0
@@ -104,7 +106,7 @@ def test_mistakes_about_studies(capsys, monkeypatch, instant):
     assert "is SQLite, which fails" in capsys.readouterr().err
     wave_file(pathlib.Path(), channels=2)
     assert cli.main(["tune", "worker", "s"]) == 2
-    assert "has changed since the study was made" in capsys.readouterr().err
+    assert "has changed since the study was created" in capsys.readouterr().err
     assert cli.main(["tune", "dashboard", "s", "--port", "0"]) == 2
 
 
@@ -141,7 +143,7 @@ def test_a_grid_from_start_to_end(capsys):
     assert "2 of 2 trials to go" in capsys.readouterr().err
     assert cli.main(["tune", "show", "s", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["states"] == {"complete": 2, "given up early": 0, "failed": 0, "running": 0, "waiting": 0}
+    assert found["states"] == {"complete": 2, "stopped early": 0, "failed": 0, "running": 0, "waiting": 0}
     values = {trial["settings"]["learning_rate"]: trial["value"] for trial in found["trials"]}
     best = max(values, key=lambda rate: values[rate])
     assert f"--learning-rate {best}" in found["command"]
@@ -191,7 +193,7 @@ def test_a_search_has_its_trials_and_gives_bad_ones_up(capsys, monkeypatch):
     capsys.readouterr()
     assert cli.main(["tune", "show", "s"]) == 0
     out = capsys.readouterr().out
-    assert "3 waiting" in out and "given up early" in out
+    assert "3 waiting" in out and "stopped early" in out
 
 
 @pytest.mark.parametrize(

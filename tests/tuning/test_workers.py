@@ -1,4 +1,4 @@
-"""Workers in processes of their own, some of which are killed."""
+"""Workers in separate processes, some of which are killed."""
 
 import dataclasses
 import pathlib
@@ -19,7 +19,7 @@ from lrcssm.tuning.worker import Shift, work
 
 
 def spawn(start, *, worker=False):
-    """A worker in a process of its own."""
+    """A worker in a separate process."""
     command = ["tune", "worker", start.study] if worker else words(start)
     return subprocess.Popen(
         [sys.executable, "-m", "lrcssm", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -28,7 +28,7 @@ def spawn(start, *, worker=False):
 
 
 def test_nine_points_two_workers_one_killed(monkeypatch):
-    """A process stops in the middle of a trial, and nobody takes that from it; it is killed, and the other goes on."""
+    """A suspended process keeps its trial; after it is killed, the other worker continues."""
     monkeypatch.setattr(worker, "PAUSE", 0.05)
     start = options(vary=NINE)
     process = spawn(start)
@@ -60,7 +60,7 @@ def test_nine_points_two_workers_one_killed(monkeypatch):
 
 @pytest.fixture(scope="module")
 def values():
-    """Of the 81 points, by whoever ran them first."""
+    """Values of the 81 points."""
     return {}
 
 

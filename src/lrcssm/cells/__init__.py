@@ -1,4 +1,4 @@
-"""The recurrences, one file for each family, and a register for those of others."""
+"""Recurrent cells, one file for each family, and a register for user-defined cells."""
 
 import inspect
 from typing import Any, TypeVar
@@ -21,10 +21,10 @@ ALL: dict[str, type[Cell]] = {
     cell.__name__: cell
     for cell in (LRC, STC, LTC, GRU, MGU, LSTM, LRU, S5, LinOSS, S6, S4D, LiquidS4, DenseLRC, DenseSTC, DenseLTC)
 }
-"""Every cell by its name; the tests run over it."""
+"""All built-in cells by name."""
 
 RESERVED: set[str] = set()
-"""Names that other layers of a model have taken."""
+"""Names that are reserved for other layers of a model."""
 REGISTERED: dict[str, type[Cell]] = {}
 """The cells that `register` added, by their names."""
 
@@ -87,7 +87,7 @@ def register(cell: _Class, *, name: str | None = None) -> _Class:
         raise InvalidValue(f"register got name={name!r}; give a name with at least one letter.")
     if name in ALL or name in RESERVED:
         raise InvalidValue(
-            f"register got {made.__name__} under the name {name!r}, which is one of ours; give another name."
+            f"register got {made.__name__} under the name {name!r}, which is the name of a built-in cell or layer; give another name."
         )
     known = REGISTERED.get(name, made)
     if (known.__module__, known.__qualname__) != (made.__module__, made.__qualname__):
@@ -109,5 +109,5 @@ def _check_constructor(cell: Any) -> None:
     if not right:
         raise InvalidType(
             f"register got {cell.__name__}, which is made by {signature}; it must be made by (input_dim, state_dim, *, key), and "
-            "whatever else it takes must have a default."
+            "all further arguments must have a default."
         )

@@ -1,4 +1,4 @@
-"""The contract of a cell, between a recurrence and the engine that evaluates it over time."""
+"""The interface between a recurrence and the engine that evaluates it over time."""
 
 import abc
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -53,25 +53,25 @@ class Cell(eqx.Module):
         """The next state."""
 
     def initial_state(self, batch_shape: tuple[int, ...] = ()) -> Inexact[Array, "... state"]:
-        """The state before the first step: zero unless a cell says otherwise."""
+        """The state before the first step; zero by default."""
         return jnp.zeros((*batch_shape, self.state_dim), _dtype(self))
 
     def read(
         self, state: Inexact[Array, "... state"], inputs: Inexact[Array, "... input"]
     ) -> Inexact[Array, "... out"]:
-        """Features for the next layer: the state itself unless a cell says otherwise."""
+        """Features for the next layer; the state by default."""
         del inputs
         return state
 
     def envelope(
         self, initial: Float[Array, " state"], input_bound: float | int | None, dt: tuple[float, float]
     ) -> Envelope | None:
-        """Bounds that follow from the parameters alone, or `None` where there are none.
+        """Bounds that follow from the parameters alone, or `None` if there are none.
 
         **Arguments:**
 
         - `initial`: the largest |x_0| of each unit.
-        - `input_bound`: the largest Euclidean norm of an input; `None` for any input at all.
+        - `input_bound`: the largest Euclidean norm of an input; `None` for no bound.
         - `dt`: the shortest and the longest step.
         """
         del initial, input_bound, dt

@@ -1,4 +1,4 @@
-"""The original liquid networks, in which every unit sees all others.
+"""The original liquid networks, in which every unit depends on all others.
 
 Paper (equations 1 to 6; y = [x, u], σ is the logistic function, i the unit that receives and j the one that sends):
 
@@ -8,7 +8,7 @@ Paper (equations 1 to 6; y = [x, u], σ is the logistic function, i the unit tha
     STC:  ẋ = −σ(f) x + tanh(z) e_leak
     LRC:  ẋ = σ(ε) (−σ(f) x + tanh(z) e_leak)
 
-Each synapse from j to i has a slope and an offset of its own, so that a step costs N (N + E) sigmoids. Solve them with
+Each synapse from j to i has its own slope and offset, so a step costs N (N + E) sigmoids. Solve them with
 `Sequential()`, or in parallel with `DEER()` (N² numbers for each step) or `DEER(quasi=True)`.
 """
 

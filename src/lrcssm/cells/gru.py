@@ -1,4 +1,4 @@
-"""Gated recurrent units whose recurrent weights are diagonal: each gate sees its own unit's state and all inputs.
+"""Gated recurrent units whose recurrent weights are diagonal: each gate depends on its own unit's state and on all inputs.
 
 GRU (w are vectors, U matrices, everything per unit):
 
@@ -152,7 +152,7 @@ class GRU(Gated):
 
 
 class MGU(Gated):
-    """A layer of minimal gated units with a diagonal Jacobian: a GRU whose update and reset gates are one.
+    """A layer of minimal gated units with a diagonal Jacobian: a GRU with one gate for both update and reset.
 
     ```python
     import jax, lrcssm

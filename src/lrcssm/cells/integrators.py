@@ -1,4 +1,4 @@
-"""From a liquid cell's equation to its next state.
+"""Integrators of the liquid cells: from the differential equation to the next state.
 
 Every liquid cell is, with coefficients that depend on state and input,
 
@@ -14,7 +14,7 @@ replaces the rest by r, x ← λ x + (1 − λ) r:
 For α > 0 and any Δt > 0 the last two have 0 < λ < 1, so that |x| never exceeds the larger of |x_0| and the largest |r|.
 Explicit Euler has that only while Δt α ≤ 1: with Δt ≤ 1 for cells whose rate is a sigmoid, and not at all for LTC.
 
-`rho` < 1 shrinks what is kept, x ← ρ λ x + (1 − λ) r.
+`rho` < 1 shrinks the kept share, x ← ρ λ x + (1 − λ) r.
 """
 
 from typing import Literal
@@ -37,8 +37,8 @@ def advance(
     rho: float | None = None,
     speed: Inexact[Array, "..."] | None = None,
 ) -> Inexact[Array, "..."]:
-    """The state after a step of `dt`. `speed` multiplies rate and force: kept apart, it spares a product and, in a
-    backward pass that stores what it needs, an array."""
+    """The state after a step of `dt`. `speed` multiplies rate and force. Passing it separately saves a product and, in the
+    backward pass, an array."""
     dt = as_factor(dt, state) if speed is None else as_factor(dt, state) * speed
     kept = state if rho is None else rho * state
     if integrator == "euler":

@@ -5,10 +5,10 @@ Oscillatory State-Space Models" (D-LinOSS). For each unit, with position y and v
 elementwise):
 
     ÿ + G ẏ + A y = B u                         A ≥ 0; G = 0 unless damped
-    im       z⁺ = z + Δ (−A y⁺ + B u),  y⁺ = y + Δ z⁺                  implicit: loses energy
-    imex     z⁺ = z + Δ (−A y  + B u),  y⁺ = y + Δ z⁺                  implicit-explicit: keeps it
-    damped   z⁺ = z + Δ (−A y − G z⁺ + B u),  y⁺ = y + Δ z⁺            loses as much as G says
-    out = Re(C y) + D ⊙ u                       what the next layer reads
+    im       z⁺ = z + Δ (−A y⁺ + B u),  y⁺ = y + Δ z⁺                  implicit: energy is lost
+    imex     z⁺ = z + Δ (−A y  + B u),  y⁺ = y + Δ z⁺                  implicit-explicit: energy is kept
+    damped   z⁺ = z + Δ (−A y − G z⁺ + B u),  y⁺ = y + Δ z⁺            energy loss set by G
+    out = Re(C y) + D ⊙ u                       input of the next layer
 
 Solved for z⁺, with S = 1 + Δ² A (im), 1 (imex) or 1 + Δ G (damped), all three are
 
@@ -36,7 +36,7 @@ from .lru import real_dtype
 
 
 def twice(values: Float[Array, "... n"]) -> Float[Array, "... two_n"]:
-    """The same for real and imaginary parts."""
+    """Repeat values for the real and the imaginary parts."""
     return jnp.concatenate([values, values], -1)
 
 

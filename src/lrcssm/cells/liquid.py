@@ -5,16 +5,16 @@ Paper (equations 8 and 9; σ is the logistic function, everything per unit i):
     f = g_x σ(a_x x + b_x) + g_u σ(Σ_j a_u,ji u_j + b_u) + g_leak        forget conductance
     z = k_x σ(a_x x + b_x) + k_u σ(Σ_j a_u,ji u_j + b_u) + g_leak        update conductance
 
-Released code (`form="released"`): each input has a synapse of its own, σ(a_u,j (u_j − b_u,j)), mixed by full matrices
+Released code (`form="released"`): each input has its own synapse, σ(a_u,j (u_j − b_u,j)), mixed by full matrices
 g_u and k_u into f and z; and the state's synapse is σ(a_x (x − b_x)).
 
 The paper writes the offset b_u with the input's index inside a sum over inputs; summed it is one number for each unit,
-which is what is learned here.
+and that number is learned here.
 
 Contraction. With the rate α and the rest r of the cell's equation (see `integrators.py`), a step is
 x ← ρ λ x + (1 − λ) r, and |∂λ/∂x| ≤ (1 − λ) R, |∂r/∂x| ≤ S, |r| ≤ r*, |x| ≤ X with bounds R and S that are proportional
 to the slopes of the state's synapse and elastance. So |∂x'/∂x| ≤ ρ λ + (1 − λ) M with M = R (ρ X + r*) + S, which is at
-most ρ if M is. `rho=` multiplies the slopes by min(1, ρ/M): then M ≤ ρ whatever the parameters are.
+most ρ if M is. `rho=` multiplies the slopes by min(1, ρ/M): then M ≤ ρ for all parameters.
 """
 
 import abc
@@ -39,7 +39,7 @@ _INTEGRATOR_OF: dict[str, Integrator] = {"tanh-clamp": "euler", "negative-softpl
 
 
 class Liquid(Cell):
-    """The base of `LRC`, `STC` and `LTC`; their documentation says what the fields are."""
+    """Base class of `LRC`, `STC` and `LTC`, which document the fields."""
 
     a_x: Inexact[Array, " state"] | None
     b_x: Inexact[Array, " state"] | None
@@ -192,7 +192,7 @@ class Liquid(Cell):
         """Rate and force without the elastance, and the elastance, given the conductances and the rest of the drive."""
 
     def drive(self, inputs: Inexact[Array, "... input"]) -> tuple[Inexact[Array, "... state"], ...]:
-        """Paper: the inputs' synapse. Released: their parts of f and z. Then what a subclass adds."""
+        """The inputs' synapse (paper) or their parts of f and z (released), and the terms of a subclass."""
         _, g_u, _ = self._conductances()
         if self.form == "paper":
             return (sigmoid(linear(inputs, self.a_u) + self.b_u),)
@@ -235,7 +235,7 @@ class Liquid(Cell):
     # --- bounds -----------------------------------------------------------------------------------------------------
 
     def _ranges(self, input_bound: float | int | None) -> tuple[Any, Any]:
-        """The lowest and the highest f and z of each unit, whatever the state is."""
+        """The lowest and the highest f and z of each unit, over all states."""
         g_x, g_u, g_leak = self._conductances()
         if self.form == "paper":
             middle, steepest = self.b_u, jnp.linalg.norm(self.a_u, axis=0)

@@ -5,7 +5,7 @@ Paper (equations 8 to 11; f and z as in `liquid.py`, everything per unit i):
     ε = w_x x + Σ_j w_u,ji u_j + v                     elastance
     ẋ = σ(ε) (−σ(f) x + tanh(z) e_leak)
 
-Released code (`form="released"`): the elastance does not see the input.
+Released code (`form="released"`): the elastance does not depend on the input.
 Symmetric elastance: σ(ε + |s|) − σ(ε − |s|) in place of σ(ε).
 
 The paper writes ε's offset v_u with the input's index inside a sum over inputs; summed it is one number for each unit,
@@ -26,7 +26,7 @@ from .liquid import ComplexParameters, Contraction, Form, Initialisation, Liquid
 
 
 class LRC(Liquid):
-    """A layer of liquid-resistance liquid-capacitance units, each of which sees its own state and all inputs.
+    """A layer of liquid-resistance liquid-capacitance units. Each unit depends on its own state and on all inputs.
 
     ```python
     import jax, lrcssm
@@ -41,15 +41,15 @@ class LRC(Liquid):
     - `input_dim`, `state_dim`: features of the input and units.
     - `form`: `"paper"`, the paper's equations, or `"released"`, those of the code released with it.
     - `state_dependence`: `"both"` for A(x,u) and b(x,u), `"b"` for A(u) and b(x,u), `"none"` for A(u) and b(u), which is
-        affine in the state. A(u) means that neither f nor ε sees the state.
+        affine in the state. A(u) means that neither f nor ε depends on the state.
     - `complex_parameters`: which of the state's parameters are complex: `"none"`, `"gk"` (g_x and k_x), `"gka"` or
         `"gkab"`. The state is then complex, and `read` gives Re(x c) + d with learned c and d.
     - `elastance`: `"monotone"` or `"symmetric"`.
-    - `elastance_input`: whether the elastance sees the input; by default as `form` says.
+    - `elastance_input`: whether the elastance depends on the input; by default as in `form`.
     - `nonnegative`: make the conductances g_x, g_u and g_leak positive (by softplus).
     - `integrator`: `"euler"` (the default), `"implicit"` or `"exponential"`.
     - `rho`: guarantee |∂x_t/∂x_{t-1}| ≤ rho for all inputs and parameters, for dt ≤ 1 (see the page on stability).
-    - `contraction`: how: `"tanh-clamp"`, λ = ρ (1 − Δt α) with the Euler integrator; or
+    - `contraction`: the method for `rho`: `"tanh-clamp"`, λ = ρ (1 − Δt α) with the Euler integrator; or
         `"negative-softplus-exponential"`, λ = ρ exp(−Δt α) with the exponential one, for any dt.
     - `init`: `"paper"`, every parameter from ±1/√`state_dim`; or `"spread"`, time constants log-uniform from 1 to
         `max_time` steps, and states of unit scale.

@@ -3,12 +3,12 @@
 Orvieto et al. 2023, "Resurrecting Recurrent Neural Networks for Long Sequences" (everything per unit; B, C complex
 matrices, ⊙ elementwise):
 
-    Λ = exp(−exp(ν) + i exp(θ))            |Λ| = exp(−exp(ν)) < 1 whatever ν is
+    Λ = exp(−exp(ν) + i exp(θ))            |Λ| = exp(−exp(ν)) < 1 for every ν
     x ← Λ x + exp(γ) (B u)                 exp(γ) = √(1 − |Λ|²) at the start, then learned
-    y = Re(C x) + D ⊙ u                    what the next layer reads
+    y = Re(C x) + D ⊙ u                    input of the next layer
 
-An LRU has no equation in continuous time. A step of Δt keeps Λ^Δt of the state, as Δt steps without input would, and
-takes the input in with the same weight whatever Δt is.
+An LRU has no equation in continuous time. A step of Δt keeps Λ^Δt of the state, as Δt steps without input would; the weight of
+the input does not depend on Δt.
 
 Parameters are real, and so are all matrix products: B is held as [Re B, Im B] and C as [Re C; −Im C], each one matrix. The
 functions for that are here; S5 and S4D use them too.

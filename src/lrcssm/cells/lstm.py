@@ -1,4 +1,4 @@
-"""Long short-term memory whose recurrent weights are diagonal: each gate sees its own unit and all inputs.
+"""Long short-term memory whose recurrent weights are diagonal: each gate depends on its own unit and on all inputs.
 
 Exact (`gates_see="hidden"`; w are vectors, U matrices): the state is [h, c], and each unit's Jacobian a 2×2 block.
 
@@ -6,8 +6,8 @@ Exact (`gates_see="hidden"`; w are vectors, U matrices): the state is [h, c], an
     g = tanh(w_g h + U_g u + b_g)
     c ← f c + i g                   h ← o tanh(c)
 
-Diagonal (`gates_see="cell"`): the gates see c instead of h, so that c is the whole state, and the next layer reads
-h = o tanh(c) with an output gate that sees the new c. It is not the LSTM with its Jacobian cut to the diagonal, but
+Diagonal (`gates_see="cell"`): the gates depend on c instead of h, so that c is the whole state, and the next layer reads
+h = o tanh(c) with an output gate that depends on the new c. It is not the LSTM with its Jacobian cut to the diagonal, but
 another recurrence, whose Jacobian is diagonal.
 
 A step of Δt keeps f^Δt of c and adds Δt i g.
@@ -39,7 +39,7 @@ class LSTM(Cell):
     **Arguments:**
 
     - `input_dim`, `state_dim`: features of the input and units.
-    - `gates_see`: `"hidden"`, the LSTM of the textbook with diagonal recurrent weights, whose state is `[h, c]` and
+    - `gates_see`: `"hidden"`, the textbook LSTM with diagonal recurrent weights, whose state is `[h, c]` and
         twice as long as `state_dim`; or `"cell"`, the variant with a diagonal Jacobian, whose state is c.
     - `init`, `max_time`, `dtype`, `key`: as for [`GRU`][lrcssm.cells.GRU], with the forget gate's bias.
     """
@@ -76,7 +76,7 @@ class LSTM(Cell):
 
     @property
     def structure(self) -> Literal["diagonal", "block2"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """`"block2"`, or `"diagonal"` where the gates see the cell state."""
+        """`"block2"`, or `"diagonal"` if the gates depend on the cell state."""
         return "block2" if self.gates_see == "hidden" else "diagonal"
 
     def initial_state(self, batch_shape: tuple[int, ...] = ()) -> Inexact[Array, "... state"]:

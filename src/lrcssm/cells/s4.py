@@ -7,14 +7,14 @@ states n; the other half are their complex conjugates):
     Ā = exp(Δ A),  B̄ = (Ā − 1) / A               exact for an input that is constant over the step Δ_h
     S4D:       x_hn ← Ā x_hn + B̄ u_h
     LiquidS4:  x_hn ← (Ā + B̄ u_h) x_hn + B̄ u_h   B̄ = (Ā − 1) / A · B with a learned B
-    y_h = 2 Re Σ_n C_hn x_hn + D_h u_h           what the next layer reads
+    y_h = 2 Re Σ_n C_hn x_hn + D_h u_h           input of the next layer
 
 `init="lin"` is A = −1/2 + iπn and `init="inv"` is A = −1/2 + i (N/π) (N/(2n+1) − 1), n = 0 … N/2 − 1. S4D has no B of its
 own, because only the product of B and C would matter. Hasani et al. 2022, "Liquid Structural State-Space Models", let the
 input move the eigenvalue too.
 
 `dt` multiplies Δ. The state has input_dim × state_dim/2 complex entries, those of a feature together: it is much larger than
-what is read from it, so models never keep the states of all steps.
+the output, so models never keep the states of all steps.
 """
 
 import abc
@@ -32,8 +32,8 @@ from .lru import as_complex, check_even, log_uniform, real_dtype
 
 
 def hold(z: Complex[Array, "..."]) -> tuple[Complex[Array, "..."], Complex[Array, "..."]]:
-    """exp(z) and its mean (exp(z) − 1)/z from 0 to z, without cancellation at small z: with z = Δ A, what a system that
-    holds its input over a step multiplies the state by, and Δ times the second the input."""
+    """exp(z) and its mean (exp(z) − 1)/z from 0 to z, without cancellation at small z: with z = Δ A, the first is the factor of
+    the state over a step with constant input, and Δ times the second that of the input."""
     size, angle = jnp.exp(z.real), z.imag
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     grown = lax.complex(jnp.expm1(z.real) * cos - 2 * jnp.sin(angle / 2) ** 2, size * sin)  # exp(z) − 1
@@ -84,7 +84,7 @@ class DiagonalS4(Cell):
         return as_complex(jnp.zeros((*batch_shape, self.input_dim * self.state_dim), self.d.dtype))
 
     def drive(self, inputs: Float[Array, "... input"]) -> Float[Array, "... input"]:
-        """The inputs themselves: what they do to the state depends on `dt`."""
+        """The inputs, unchanged: their effect on the state depends on `dt`."""
         return inputs
 
     def step(

@@ -7,7 +7,7 @@ conjugates; B, C complex matrices, ⊙ elementwise):
     zoh:       Λ̄ = exp(Δ Λ),  B̄ = (Λ̄ − 1)/Λ · B           exact for an input that is constant over a step
     bilinear:  Λ̄ = (1 + Δ Λ/2) / (1 − Δ Λ/2),  B̄ = Δ / (1 − Δ Λ/2) · B
     x ← Λ̄ x + B̄ u
-    y = 2 Re(C x) + D ⊙ u                         what the next layer reads
+    y = 2 Re(C x) + D ⊙ u                         input of the next layer
 
 At the start Λ are the eigenvalues with a negative imaginary part of the normal part of the HiPPO-LegS matrix, once for each
 block, and B and C are real and complex random matrices in the basis of its eigenvectors:

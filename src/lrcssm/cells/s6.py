@@ -6,10 +6,10 @@ states n; W are matrices):
     δ = u W_δ,  B = u W_B,  C = u W_C            rank, N and N numbers, the same for all features
     Δ_h = softplus(δ W_Δ + b_Δ)_h                the step of feature h
     x_hn ← exp(Δ_h A_hn) x_hn + Δ_h B_n u_h      A = −exp(a) < 0
-    y_h = Σ_n C_n x_hn + D_h u_h                 what the next layer reads
+    y_h = Σ_n C_n x_hn + D_h u_h                 input of the next layer
 
-`dt` multiplies Δ. The state has input_dim × state_dim entries, those of a feature together: it is much larger than what is
-read from it, so models never keep the states of all steps.
+`dt` multiplies Δ. The state has input_dim × state_dim entries, those of a feature together: it is much larger than the output,
+so models never keep the states of all steps.
 """
 
 import math
@@ -41,7 +41,7 @@ class S6(Cell):
     **Arguments:**
 
     - `input_dim`, `state_dim`: number of features of input and output, and of states for each of them.
-    - `rank`: numbers that the steps Δ are made from; `None` is `input_dim`/16, rounded up.
+    - `rank`: number of values from which the steps Δ are computed; `None` is `input_dim`/16, rounded up.
     - `dt_min`, `dt_max`: Δ without input is log-uniform between them at the start.
     - `dtype`: of the parameters, real; the default float if not given.
     - `key`: a `jax.random.key`.

@@ -32,8 +32,8 @@ class STC(Liquid):
         out again, and the synapse's slope becomes as much smaller as k_u became larger."""
         if self.nonnegative:
             raise InvalidValue(
-                'STC got init="spread" and nonnegative=True: with conductances that are not negative σ(f) ≥ 1/2, and no '
-                "unit remembers for more than two steps; drop one of them, or use LRC."
+                'STC got init="spread" and nonnegative=True: with non-negative conductances σ(f) ≥ 1/2, and no '
+                "unit remembers more than two steps; drop one of them, or use LRC."
             )
         rates = spread_rates(self.state_dim, max_time, self.e_leak.dtype)
         change = logit(rates) - self._mean_forget()

@@ -1,8 +1,8 @@
 """The command line. A command is a dataclass in a module of this package (see `parser`), named in `COMMANDS`; further ones
 come from the entry points of the group `lrcssm.commands`.
 
-A mistake of the user ends in one sentence on standard error and exit code 2. Everything else is a mistake in this package,
-and keeps its traceback.
+A user error prints one sentence to standard error and exits with code 2. Any other error is a bug in this package and keeps its
+traceback.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ COMMANDS: dict[str, Any] = {
     },
     "info": "info:Info",
 }
-"""Commands by name: a class, or its module and name; a mapping is a group, described under the empty name."""
+"""Commands by name: a class, or its module and name. A mapping is a group; its description has the empty name."""
 
 EXTRAS = {
     "torch": "bench", "aeon": "uea", "optuna": "tune", "optuna_dashboard": "tune",
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     **Returns:**
 
-    The exit code: 0, 2 for a mistake of the user, 130 if interrupted.
+    The exit code: 0, 2 for a user error, 130 if interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -90,7 +90,7 @@ def commands() -> dict[str, Any]:
 
 
 def _command(known: Mapping[str, Any], words: list[str], prog: str) -> Any | None:
-    """The command that some words name, with its options; `None` if they ask for help, which is printed."""
+    """Parse words into a command and its options; print help and return `None` if it was requested."""
     name = words[0] if words else "--help"
     names = [one for one in known if one]
     if name in ("-h", "--help"):
@@ -129,7 +129,7 @@ def _print_help(known: Mapping[str, Any], prog: str) -> None:
 
 
 def _sentence(error: BaseException) -> str | None:
-    """One sentence for the user, or `None` if it is not the user's to mend."""
+    """Message for a user error; `None` for a bug."""
     if isinstance(error, LrcssmError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):

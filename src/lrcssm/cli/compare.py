@@ -1,4 +1,4 @@
-"""MiniRocket of aeon, to compare a run with."""
+"""Comparison of a run with aeon's MiniRocket."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _SHORTEST = 9
 
 
 def check_aeon() -> None:
-    """Refuse a comparison if aeon is not installed."""
+    """Raise an error if aeon is not installed."""
     try:
         import aeon  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError as error:
@@ -30,7 +30,7 @@ def minirocket(train: Cases, test: Cases, *, classify: bool, seed: int) -> dict[
 
     **Returns:**
 
-    Its accuracy or its scores of numbers; or a sentence if it cannot take such data.
+    Its accuracy or regression scores; or a message if it does not accept the data.
     """
     lengths = {len(one) for cases in (train, test) for one in cases.series}
     if isinstance(train.targets, tuple) or train.valid is not None or test.valid is not None or len(lengths) > 1:

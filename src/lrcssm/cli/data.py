@@ -15,11 +15,11 @@ class ListData:
     """List the data sets that have a name: built in, synthetic, in the data directory, and in the archive."""
 
     all: bool = False
-    """Also those of the archive whose size is not known here: univariate and regression problems."""
+    """Also list the univariate and regression problems of the archive, whose sizes are unknown."""
     data_dir: Annotated[str | None, Arg("PATH")] = None
     """The data directory; $LRCSSM_DATA if not given, or a directory in your cache."""
     json: bool = False
-    """Print JSON, with everything."""
+    """Print JSON with all details."""
 
     def run(self) -> None:
         """Print a table, or JSON."""
@@ -77,7 +77,7 @@ class FetchData:
         if len(self.names) > 1 and (self.sha256 is not None or one_file):
             option = "--sha256" if self.sha256 is not None else "--url"
             raise InvalidValue(
-                f"{option} is that of one file, and there are {len(self.names)} names; give one of them."
+                f"{option} applies to one file, but there are {len(self.names)} names; give one of them."
             )
         if not 0 < self.timeout < 1e6:
             raise InvalidValue(f"--timeout got {self.timeout:g}; give a number of seconds above 0.")
@@ -85,7 +85,7 @@ class FetchData:
             raise InvalidValue(f"--retries got {self.retries}; give 0 or more.")
 
     def run(self) -> None:
-        """Download with a bar of progress, and print where each data set is."""
+        """Download with a progress bar, and print the folder of each data set."""
         from ..data.archive import MIRROR, fetch
 
         _print_what_can_be_printed()
@@ -109,13 +109,13 @@ class FetchData:
 
 
 def _print_what_can_be_printed() -> None:
-    """Names come from files: a character that the terminal does not know becomes a question mark, not an error."""
+    """Replace characters that the terminal cannot encode by question marks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
 def _bar(name: str):
-    """A context that gives a function to tell progress to, shown on standard error if that is a terminal."""
+    """Context manager that yields a progress callback, shown on standard error if that is a terminal."""
     import contextlib
 
     from rich import progress

@@ -36,15 +36,15 @@ class DeviceOptions:
 
 
 def slurm_tasks(options: DeviceOptions, environ: Mapping[str, str]) -> int:
-    """Number of processes that SLURM has started for this run: 1 if it has not, or if --devices does not ask for theirs."""
+    """Number of processes that SLURM has started for this run: 1 if it has not, or if --devices does not need them."""
     if options.devices is None or options.processes is not None or "SLURM_JOB_ID" not in environ:
         return 1
     return int(environ.get("SLURM_NTASKS", "1"))
 
 
 def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> Mesh | None:
-    """Mesh of the requested devices; `None` for the first device of this process. Joins the other processes if there are any, so
-    it must come before any other use of JAX."""
+    """Mesh of the requested devices; `None` for the first device of this process. Joins the other processes, if any, so it must
+    be called before any other use of JAX."""
     shares = None if options.devices is None else _shares(options.devices)
     many = _join(options, None if shares is None else math.prod(shares), environ)
     if shares is None and not many:
@@ -59,7 +59,7 @@ def open_mesh(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -
 
 
 def _join(options: DeviceOptions, wanted: int | None, environ: Mapping[str, str]) -> bool:
-    """Join the other processes, if there are any, and return whether there are. `wanted`: devices of all."""
+    """Join the other processes, if any; returns true if there are any. `wanted`: devices of all processes."""
     given = (options.coordinator, options.processes, options.process)
     tasks = slurm_tasks(options, environ)
     if any(one is not None for one in given) and None in given:

@@ -31,7 +31,7 @@ class Evaluate:
     model: Model
     """Run folder or model file."""
     source: Annotated[str | None, Arg("SOURCE", positional=True)] = None
-    """A name, file or folder of data, of which all cases are scored; by default the test cases of the run."""
+    """A name, file or folder of data, all cases of which are scored; by default the test cases of the run."""
     new: NewData = NewData()
     report: Annotated[str | None, Arg("FILE")] = None
     """Page to write: the scores in words and pictures, .html."""
@@ -83,7 +83,7 @@ class Evaluate:
         write_text(pathlib.Path(str(self.report)), evaluation_page(self.model, title, about, judged))
 
     def _run_cases(self, trained: Trained) -> tuple[Dataset, Cases, str, Any]:
-        """The data of a run, the cases that it is scored on, which part they are, and their positions."""
+        """Data of a run, the cases to score, the name of their part, and their positions."""
         path = pathlib.Path(self.model)
         if not path.is_dir():
             raise RunError("A model file does not contain its test cases; name the data, or give the run folder.")
@@ -94,12 +94,12 @@ class Evaluate:
 
 
 def _check_page(path: str) -> None:
-    """Refuse a file that the page could not be written to, before anything is computed."""
+    """Check that the report can be written, before anything is computed."""
     target = pathlib.Path(path)
     if target.suffix != ".html":
         raise RunError(f"--report got {path}; give a name that ends in .html.")
     if not target.parent.is_dir():
-        raise RunError(f"--report got {path}, but its folder does not exist; make it first.")
+        raise RunError(f"--report got {path}, but its folder does not exist; create it first.")
 
 
 def open_model(where: str) -> Trained:
@@ -122,7 +122,7 @@ def new_cases(data: Dataset, new: NewData, trained: Trained) -> Cases:
 
 
 def load_new(source: str, new: NewData, trained: Trained, task: str | None = None) -> Dataset:
-    """New data for a model; columns are those of training where they exist and no others are named."""
+    """New data for a model; columns default to those of training, where they exist."""
     known: dict[str, Any] = dict(trained.provenance.get("columns", {}))
     given = new.columns.as_arguments()
     if "target" in known and "target" not in given:

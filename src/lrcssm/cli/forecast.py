@@ -1,4 +1,4 @@
-"""`lrcssm forecast`: the next values of a series in a table, judged by rolling origins."""
+"""`lrcssm forecast`: forecast a series in a table, and evaluate the forecaster by rolling origins."""
 
 import dataclasses
 import json
@@ -30,29 +30,29 @@ class Forecast:
     season: Annotated[int | None, Arg("INT")] = None
     """Steps of a season, 1 for none; guessed from the autocorrelation if not given."""
     target: Annotated[tuple[str, ...], Arg("COLUMN")] = ()
-    """Columns to forecast; all columns of numbers if not given. Those that are not forecast are covariates, known up to the last
-    step."""
+    """Columns to forecast; all numeric columns if not given. Other numeric columns are covariates, known up to the last step."""
     time: Annotated[str | None, Arg("COLUMN")] = None
     """Column with times: numbers or dates; none if there is no such column. Guessed if not given."""
     future: Annotated[tuple[str, ...], Arg("COLUMN")] = ()
-    """Covariates that are also known at the steps to forecast: in rows at the end of the table, without values of the targets."""
+    """Covariates that are also known for the steps to forecast. Their future values are in rows at the end of the table, with
+    empty targets."""
     ignore: Annotated[tuple[str, ...], Arg("COLUMN")] = ()
     """Columns to leave out."""
     method: Literal["ridge", "gradient"] = "ridge"
     """Ridge regression on lags and random liquid states, refitted at each origin; or an LrcSSM that is trained by gradients,
     once, at the first origin, and once more for the forecast."""
     window: Annotated[int | None, Arg("INT")] = None
-    """Steps that a forecast is made from; chosen from horizon, season and length if not given."""
+    """Number of past steps that a forecast uses; chosen from horizon, season and length if not given."""
     missing: Missing = "error"
-    """Policy for missing values: refuse them, skip their steps (mask), or carry the last value forward (fill)."""
+    """Policy for missing values: raise an error, skip their steps (mask), or carry the last value forward (fill)."""
     origins: int = 8
     """Rolling origins in the last 40 % of the series."""
     coverage: float = 0.9
     """Coverage of the intervals."""
     out: Annotated[str | None, Arg("FILE.csv")] = None
-    """The forecast; by default NAME-forecast.csv. A file that is there is replaced."""
+    """File for the forecast; by default NAME-forecast.csv. An existing file is replaced."""
     report: Annotated[str | None, Arg("FILE.html")] = None
-    """The report; by default NAME-forecast.html. A file that is there is replaced."""
+    """File for the report; by default NAME-forecast.html. An existing file is replaced."""
     save: Annotated[str | None, Arg("FILE")] = None
     """Also save the fitted forecaster."""
     seed: int = 0
@@ -141,7 +141,7 @@ class _Data:
                 "skips such steps."
             )
         if uneven(table):
-            notes.append("The times between rows differ; rows are taken for equal steps.")
+            notes.append("The times between rows differ; rows are treated as equal steps.")
         kept = table._replace(
             values=table.values[:end], times=None if table.times is None else table.times[:end],
             stamps=None if table.stamps is None else table.stamps[:end],

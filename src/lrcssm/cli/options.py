@@ -41,7 +41,7 @@ def _default_words(value: Any) -> str:
     if value is None or value == ():
         return ""
     words = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-    return f" (default: {words}, unless the preset or architecture says otherwise)"
+    return f" (default: {words}, unless the preset or architecture sets it)"
 
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def given(options: Any) -> dict[str, Any]:
 
 
 def _pairs(words: Collection[str]) -> dict[str, Any]:
-    """`name=value` pairs; a value is JSON if it can be read as that, else text."""
+    """`name=value` pairs; a value is parsed as JSON if possible, and is text otherwise."""
     found = {}
     for word in words:
         name, equals, value = word.partition("=")

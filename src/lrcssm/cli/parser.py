@@ -16,7 +16,7 @@ from ..options import Option, convert, element, options_of, plain
 
 
 class UsageError(LrcssmError):
-    """Words that are not a command."""
+    """Invalid command-line arguments."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Arg:
 
     **Arguments:**
 
-    - `metavar`: stands for the value in the help.
+    - `metavar`: placeholder of the value in the help.
     - `positional`: given without `--name`.
-    - `default`: words for the default in the help, where the field's own would not tell.
+    - `default`: description of the default in the help, if the field's own is not informative.
     """
 
     metavar: str | None = None
@@ -36,7 +36,7 @@ class Arg:
 
 
 def parse(command: Any, words: Sequence[str], prog: str) -> Any | None:
-    """Make a command from words.
+    """Parse words into a command.
 
     **Arguments:**
 
@@ -46,7 +46,7 @@ def parse(command: Any, words: Sequence[str], prog: str) -> Any | None:
 
     **Returns:**
 
-    An instance of `command`, or `None` if the words ask for help, which is printed. Raises `UsageError`.
+    An instance of `command`, or `None` if help was requested and printed. Raises `UsageError`.
     """
     parser = _Parser(
         prog=prog, usage=_usage(command, prog), description=command.__doc__, add_help=False, allow_abbrev=False

@@ -32,12 +32,12 @@ class Predict:
     source: Annotated[str | None, Arg("SOURCE", positional=True)] = None
     """A name, file or folder of data."""
     stream: bool = False
-    """Read samples from standard input instead, one in each line, as CSV or JSON, and print a prediction for each as JSON."""
+    """Read samples from standard input instead, one per line, as CSV or JSON, and print a prediction for each as JSON."""
     out: Annotated[str | None, Arg("FILE.csv")] = None
     """File to write instead of standard output."""
     new: NewData = NewData()
     json: bool = False
-    """Write one JSON object for each case, or each step if each has a prediction, instead of CSV."""
+    """Write one JSON object per case (or per step, for a per-step model) instead of CSV."""
 
     def run(self) -> None:
         """Write predictions."""
@@ -92,7 +92,7 @@ class Predict:
 
 
 def _load(source: str, new: NewData, trained: Trained) -> Dataset:
-    """Data to predict; the targets of a table may differ from step to step if the model predicts each step."""
+    """Data to predict; for a per-step model, the targets of a table may differ from step to step."""
     if trained.task != "per-step":
         return load_new(source, new, trained)
     try:

@@ -58,7 +58,7 @@ def _bar(total: int):
 
 
 def describe(evaluation: Evaluation) -> str:
-    """One look in a few words."""
+    """One evaluation in a few words."""
     words = [f"loss {evaluation.loss:.4f}"]
     for name in ("accuracy", "mse"):
         if name in evaluation.scores:
@@ -70,7 +70,7 @@ def describe(evaluation: Evaluation) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The same without NaN and infinity, which JSON does not have."""
+    """Replace NaN and infinity, which JSON cannot represent."""
     if isinstance(value, dict):
         return {key: finite(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

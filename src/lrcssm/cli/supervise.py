@@ -1,4 +1,4 @@
-"""A process that watches over the one that trains.
+"""Supervision of the training process by its parent.
 
 When one of several processes is gone, JAX ends the others at once, from C++, with a page of addresses. This
 process survives and explains the failure.
@@ -19,8 +19,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) -> bool:
-    """Run this command in a child process if it is one of several, and return true when that is done. In the child, and if it is
-    the only one, returns false."""
+    """Run this command in a child process if it is one of several, and return true when the child has finished. Return false in
+    the child, and if there is a single process."""
     if environ.get(_MARK) == str(os.getppid()):
         _end_with_parent()
         return False
@@ -46,6 +46,6 @@ def supervised(options: DeviceOptions, environ: Mapping[str, str] = os.environ) 
 
 
 def _end_with_parent() -> None:
-    """Nobody is left behind if the watching process is killed; where the system has no such thing, nothing happens."""
+    """End the child if the parent is killed; has no effect on systems without this feature."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))

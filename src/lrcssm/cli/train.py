@@ -50,7 +50,7 @@ from .progress import finite, shown
 from .supervise import supervised
 
 _NAMES = {
-    "ridge": "ridge on random liquid features", "logistic": "ridge on random liquid features, then logistic regression if held-out cases prefer it",
+    "ridge": "ridge on random liquid features", "logistic": "ridge on random liquid features, then logistic regression if it is better on held-out cases",
     "gradient": "gradient steps",
 }  # fmt: skip
 
@@ -64,11 +64,12 @@ class Train:
     out: Annotated[str | None, Arg("DIR")] = None
     """Run folder; by default runs/NAME."""
     method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
-    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto is
-    ridge, logistic to classify more than 500 cases, and gradient if a preset or an option of model, training or devices is given."""
+    """Ridge regression on random liquid features, in seconds; logistic regression that starts from it; or gradient steps. auto
+    is ridge, or logistic to classify more than 500 cases, or gradient if a preset or an option of model, training or devices is
+    given."""
     views: Annotated[tuple[str, ...], Arg("VIEW")] = ()
     """Views of a series for ridge and logistic: levels, differences, case-levels, case-differences; by default all that are not
-    redundant. A model of levels and differences can predict sample by sample."""
+    redundant. A model with levels and differences only can predict sample by sample."""
     preset: Annotated[str, Arg("PRESET")] = "default"
     """Settings to start from: default; or those of an extension: released, the code released with the paper, and
     paper:ARCHITECTURE:DATASET, a row of its tables, as in paper:s5:EthanolConcentration."""
@@ -76,8 +77,7 @@ class Train:
     training: TrainingOptions = TrainingOptions()
     columns: ColumnOptions = ColumnOptions()
     task: Task | None = None
-    """Targets of the data: classify, regress, or per-step if each time step has one; found out from the data if not given, but for
-    per-step."""
+    """Targets of the data: classify, regress, or per-step if each time step has one. Guessed if not given, except per-step."""
     missing: Missing = "error"
     """Policy for missing values: raise an error, skip their steps (mask), or carry the last value forward (fill)."""
     split: str = "source"
@@ -110,7 +110,7 @@ class Train:
             if not supervised(self.on):
                 run(self)
         except WriteError as error:
-            raise RunError(f"{str(error)[:-1]}, and then the same command with --resume goes on.") from error
+            raise RunError(f"{str(error)[:-1]}, and then run the same command with --resume.") from error
 
 
 def run(options: Train) -> None:
@@ -232,9 +232,9 @@ def _fit(
             )  # fmt: skip
     except KeyboardInterrupt:
         if options.overwrite and not at:
-            raise KeyboardInterrupt("interrupted before the first step; the folder is as it was.") from None
+            raise KeyboardInterrupt("interrupted before the first step; the folder is unchanged.") from None
         raise KeyboardInterrupt(
-            f"interrupted at step {at} of {training.steps}; the same command with --resume goes on."
+            f"interrupted at step {at} of {training.steps}; the same command with --resume continues."
         ) from None
 
 

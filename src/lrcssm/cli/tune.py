@@ -1,4 +1,4 @@
-"""`lrcssm tune`: sweeps on Optuna."""
+"""`lrcssm tune`: hyper-parameter searches with Optuna."""
 
 import contextlib
 import dataclasses
@@ -80,7 +80,7 @@ class Start:
         check_timeout(self.timeout)
 
     def run(self) -> None:
-        """Make the study and work on it."""
+        """Create the study and work on it."""
         from ..tuning.plan import Material
         from ..tuning.storage import open_place
         from ..tuning.study import Study
@@ -111,7 +111,7 @@ class Start:
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """Work on a study. Any number of workers may take part at any time, and any of them may be killed."""
+    """Work on a study. Any number of workers can run at the same time, and any of them can be killed."""
 
     study: StudyName
     """Name of the study."""
@@ -184,9 +184,9 @@ class Dashboard:
     storage: Storage = None
     """Storage of the study, as it was given to lrcssm tune start."""
     host: str = "localhost"
-    """Name or address to listen at."""
+    """Host name or address to listen on."""
     port: int = 8080
-    """Port to listen at."""
+    """Port to listen on."""
 
     def __post_init__(self):
         check_name(self.study)
@@ -204,11 +204,11 @@ class Dashboard:
 
 @contextlib.contextmanager
 def _writing(study: str) -> Iterator[None]:
-    """Add the way to go on to the error of a full disk."""
+    """Add a remedy to the error of a full disk."""
     try:
         yield
     except WriteError as error:
-        raise InvalidValue(f"{str(error)[:-1]}, and then lrcssm tune worker {study} goes on.") from error
+        raise InvalidValue(f"{str(error)[:-1]}, and then run lrcssm tune worker {study}.") from error
 
 
 def _open(command: Worker | Show | Dashboard) -> Any:

@@ -1,7 +1,7 @@
 """Data sets of the archive of time series classification and regression problems.
 
-The archive publishes no checksums. That of the first download is written beside the data, into `NAME.lock.json`, with those of
-the files in it; later downloads and the files themselves are compared with it.
+The archive publishes no checksums. The checksums of the first download and of its files are written to `NAME.lock.json` next to
+the data; later downloads, and the files whenever they are read, must match them.
 """
 
 import datetime
@@ -37,7 +37,7 @@ def fetch(
 
     **Arguments:**
 
-    - `name`: of the data set. The archive grows: a name that is not in `NAMES` is tried as well.
+    - `name`: of the data set. Names that are not in `NAMES` are tried as well, because the archive grows.
     - `directory`: the data directory; that of `lrcssm.data.load` if not given.
     - `url`: address of a folder, of one zip file, or with `{name}` as a placeholder.
     - `demanded`: required SHA-256 of the zip file.
@@ -92,8 +92,8 @@ def fetch(
 
 
 def verify(folder: pathlib.Path) -> None:
-    """Raise `DataError` if the files of a data set are not those of the first download. Folders that `fetch` did not make are not
-    checked."""
+    """Raise `DataError` if the files of a data set are not those of the first download. Folders that `fetch` did not create are
+    not checked."""
     record = _read_record(folder.with_name(f"{folder.name}.lock.json"))
     for file, checksum in record.get("files", {}).items():
         path = folder / file
@@ -112,7 +112,7 @@ def _address(url: str, name: str) -> str:
 
 
 def _advice(sentence: str, name: str, address: str, parcel: pathlib.Path) -> str:
-    """Add a remedy to the sentence of a failed download."""
+    """Add a remedy to the message of a failed download."""
     start = sentence.rstrip(".")
     if name not in NAMES:
         hint = close(name, NAMES) or "; known names are in lrcssm.data.problems.NAMES"
@@ -126,7 +126,7 @@ def _advice(sentence: str, name: str, address: str, parcel: pathlib.Path) -> str
 
 
 def _place(parcel: pathlib.Path, folder: pathlib.Path, name: str, record: dict[str, Any]) -> None:
-    """Unpack beside the destination, move the folder to its place and write the record."""
+    """Unpack next to the destination, move the folder into place and write the record."""
     fresh = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder.parent))
     old = fresh.with_name(fresh.name + ".old")
     try:
@@ -158,5 +158,5 @@ def _read_record(path: pathlib.Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         good, record = False, {}
     if not good:
-        raise DataError(f"{path} is damaged; delete it if you trust the data beside it.")
+        raise DataError(f"{path} is damaged; delete it if you trust the data next to it.")
     return record

@@ -1,4 +1,4 @@
-"""Batches: cases side by side, padded to few lengths and sizes, so that few programs are compiled.
+"""Batches of cases, padded to few lengths and sizes, so that few programs are compiled.
 
 Lengths come from a fixed ladder (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, …: four rungs for each power of two) and not from the
 data at hand, so that training, validation, prediction and the folds of a cross-validation share compiled programs.
@@ -14,9 +14,9 @@ from ..errors import InvalidValue
 from .cases import Cases
 
 MOST_LENGTHS = 3
-"""Most lengths that one set of cases of unequal lengths is padded to."""
+"""Largest number of padded lengths for one set of cases."""
 FEW_PATCHES = 40
-"""Most patches of a case for which padding costs less than another program to compile."""
+"""Number of patches up to which padding costs less than compiling another program."""
 
 
 class Batch(eqx.Module):
@@ -64,12 +64,12 @@ def batches(
     lengths: Sequence[int] | None = None,
     multiple: int = 1,
 ) -> Iterator[tuple[Batch, np.ndarray]]:
-    """Go through all cases once, in batches of equal size.
+    """Iterate over all cases once, in batches of equal size.
 
     **Arguments:**
 
     - `cases`: the cases.
-    - `size`: cases in a batch. A set with fewer cases has the next power of two instead.
+    - `size`: cases in a batch. With fewer cases than that, the next power of two is used.
     - `rng`: shuffles the cases; they keep their order within a length if it is not given.
     - `lengths`: as for `arrange`.
     - `multiple`: batches are filled up to a multiple of this, for devices that share them.
@@ -164,7 +164,7 @@ def padded_lengths(cases: Cases, known: Sequence[int] = (), *, patch: int = 1) -
 
 
 def few_patches(length: int, patch: int) -> bool:
-    """True if a case of some length is at most 40 patches; unpatched steps are never few."""
+    """True if a case of this length has at most 40 patches; always false without patches."""
     return patch > 1 and -(-length // patch) <= FEW_PATCHES
 
 
@@ -182,11 +182,11 @@ def full_size(count: int, size: int, multiple: int = 1) -> int:
 
 
 def make_batch(cases: Cases, length: int, which: np.ndarray, size: int) -> Batch:
-    """Put cases side by side, padded to `length` steps and filled up to `size` with copies of weight 0.
+    """Make a batch, padded to `length` steps and filled up to `size` with copies of weight 0.
 
     **Arguments:**
 
-    - `cases`: where to take them from.
+    - `cases`: the source of the batch.
     - `length`, `which`: an element of the result of `arrange`.
     - `size`: at least as many as `which` has.
     """

@@ -1,4 +1,4 @@
-"""Real data that comes with a dependency."""
+"""Real data sets that come with a dependency."""
 
 import numpy as np
 

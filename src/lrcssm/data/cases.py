@@ -1,4 +1,4 @@
-"""Cases: series of equal or unequal lengths with their targets, as a model takes them."""
+"""Cases: series of equal or unequal lengths with their targets, as models accept them."""
 
 import dataclasses
 import functools
@@ -52,7 +52,7 @@ class Cases:
         weights: Any = None,
         dtype: Any = np.float32,
     ) -> "Cases":
-        """Check series and make them cases.
+        """Check series and convert them to cases.
 
         **Arguments:**
 

@@ -14,14 +14,14 @@ from .dataset import Dataset
 from .download import DataError
 
 SUFFIXES = (".npz", ".ts", ".arff", ".csv", ".tsv", ".parquet", ".txt")
-"""Endings of readable files, in order of preference; `.gz` may follow those of text."""
+"""File extensions that can be read, in order of preference; text formats may also end in `.gz`."""
 
 BUILT_IN = {"digits": digits}
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A line of the catalogue; numbers that are not known without reading the data are `None`.
+    """An entry of the catalogue; numbers that require reading the data are `None`.
 
     **Attributes:**
 
@@ -56,7 +56,7 @@ def load(
     ignore: Sequence[str] = (),
     channels: Sequence[str] | None = None,
 ) -> Dataset:
-    """Read a data set: one of this package, one of the data directory, or your own file or folder.
+    """Read a data set by name, or from a file or folder.
 
     ```python
     from lrcssm.data import load
@@ -70,9 +70,9 @@ def load(
 
     - `source`: `"digits"`; the name of a generator in `lrcssm.data.synthetic`, also with a length as in
         `"adding:4000"`; a name in the data directory, for a file `NAME.npz`, `NAME.ts` and so on, a folder `NAME`, or
-        `NAME_TRAIN.*` with `NAME_TEST.*`; or a path. Of the first two a file of the same name is reached by `./digits`.
+        `NAME_TRAIN.*` with `NAME_TEST.*`; or a path. To read a file called `digits`, write `./digits`.
     - `directory`: the data directory; `$LRCSSM_DATA` if not given, or a directory in the user's cache.
-    - `task`: `"classify"` or `"regress"` where a file leaves it open whether its whole numbers are classes, `"per-step"` if each
+    - `task`: `"classify"` or `"regress"`, for files with whole numbers as targets; `"per-step"` if each
         step has a target; by default guessed from the targets.
     - `target`, `case`, `time`, `ignore`, `channels`: names of columns of a table, as for `lrcssm.data.readers.read`; guessed if
         not given, and the guess is in `Dataset.guess`.
@@ -108,7 +108,7 @@ def _read(path: pathlib.Path, task: str | None, columns: Any) -> Dataset:
 
 
 def from_anywhere(source: str) -> str:
-    """Make a source that is found from any folder: a path from the root, a name as it is."""
+    """Make a source independent of the working directory: paths become absolute, names stay unchanged."""
     named = source in BUILT_IN or source.partition(":")[0] in synthetic.KINDS
     path = os.path.expanduser(source)
     return source if named or not os.path.exists(path) else os.path.abspath(path)
@@ -118,12 +118,12 @@ _directory = directory  # within `load` the name is that of an argument
 
 
 def names(directory: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Return the names that `load` knows now, without those that would have to be fetched first."""
+    """Return the names that `load` accepts now, without those that have to be fetched first."""
     return tuple(entry.name for entry in entries(directory) if entry.where != "archive")
 
 
 def entries(directory: str | os.PathLike[str] | None = None) -> Iterator[Entry]:
-    """Go through the catalogue; data sets that would have to be fetched come last."""
+    """Iterate over the catalogue; data sets that have to be fetched come last."""
     yield Entry("digits", "built in", 1797, 64, 1, 10)
     for name, kind in synthetic.KINDS.items():
         yield Entry(name, "synthetic", kind.cases, kind.length, kind.channels, kind.classes)
@@ -141,7 +141,7 @@ def _is_path(text: str) -> bool:
 
 
 def _stem(file: str) -> str:
-    """Strip the ending of a readable file; other names stay as they are."""
+    """Strip the extension of a readable file; other names are unchanged."""
     bare = file.removesuffix(".gz")
     suffix = next((suffix for suffix in SUFFIXES if bare.lower().endswith(suffix)), None)
     return file if suffix is None else bare[: -len(suffix)]
@@ -212,8 +212,8 @@ def _from_directory(name: str, place: pathlib.Path, task: str | None, columns: A
 
 
 def _peek(name: str, paths: list[pathlib.Path]) -> tuple[int | None, ...]:
-    """Return cases, length, channels and classes as far as they are known without reading: from the archive's table for a
-    folder, from the headers of the arrays for a file of numpy."""
+    """Return cases, length, channels and classes as far as they are known without reading the data: from the archive's table
+    for a folder, from the array headers for a numpy file."""
     if paths[0].is_dir():
         return problems.MULTIVARIATE.get(name, ())
     if len(paths) > 1 or _suffix(paths[0]) != ".npz" or paths[0].suffix == ".gz":

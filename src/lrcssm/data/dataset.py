@@ -1,4 +1,4 @@
-"""A data set: what a reader gives, before anything is decided about how to train on it."""
+"""The data set that a reader returns, independent of models and training."""
 
 import dataclasses
 import re
@@ -14,7 +14,7 @@ _LONGEST_NAME = 80
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """Series with their targets, as they are in a file.
+    """Series with their targets, as read from a file.
 
     ```python
     import lrcssm
@@ -34,10 +34,10 @@ class Dataset:
     - `split`: the split of the source, or `None`. Its validation part may be empty.
     - `times`: time of each step, `(time,)` for each case and increasing, or `None` for equal steps.
     - `channel_names`: as many as there are channels, or `None`.
-    - `about`: one paragraph: where it is from, and the best score that is possible if that is known.
+    - `about`: one paragraph: the origin of the data and, if known, the best possible score.
     - `index`, `total`: for a part of a data set that the paper's experiments used: the position of each case in the order
         that they permute, and the number of cases in all; see `lrcssm_paper.splits.paper_parts`.
-    - `ids`: names of the cases in the source, or `None` if it only counts them.
+    - `ids`: names of the cases in the source, or `None` if cases have no names.
     - `step`: source time per step if all steps take the same; `None` where there are no times, or `times`.
     - `guess`: one sentence about the guessed roles of the columns of a table; empty if nothing was guessed.
     - `labels`: for readers: `"listed"` if the source lists its classes or has numbers, `"found"` if `classes` are those that
@@ -89,7 +89,7 @@ class Dataset:
         return int(case) if self.ids is None else self.ids[case]
 
     def with_times(self) -> "Dataset":
-        """Fill in `times` where all steps take the same time, as long as the source says how long that is."""
+        """Fill in `times` for equal steps, if the source gives their length."""
         if self.times is not None or self.step is None:
             return self
         return dataclasses.replace(self, times=tuple(self.step * np.arange(len(one)) for one in self.series))

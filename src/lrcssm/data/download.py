@@ -1,6 +1,6 @@
-"""Downloads that can be resumed, with limits; a file has its name only when it is complete.
+"""Resumable downloads with limits; a file gets its final name only when it is complete.
 
-The part that has come is in `NAME.part`, and its address and the validator that the server gave it in `NAME.part.json`. A later
+The received part is in `NAME.part`, and its address and the server's validator are in `NAME.part.json`. A later
 attempt asks for the rest with `Range` and `If-Range` (RFC 9110, 13.1.5 and 14.2): a server whose file has changed sends all of
 it instead. (pooch neither resumes nor limits size, speed or what a zip file inflates to, so it would replace little of this.)
 """
@@ -22,11 +22,11 @@ MOST_BYTES = 32 * 2**30
 _MOST_ATTEMPTS = 200
 _BLOCK = 2**16
 SLOWEST = 1000
-"""Bytes a second below which a download is given up."""
+"""Bytes per second below which a download is aborted."""
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 
 Progress = Callable[[int, int | None], None]
-"""Called with the number of bytes that have come and of all, `None` if the server does not say."""
+"""Called with the number of received bytes and the total, which is `None` if unknown."""
 
 
 class DataError(LrcssmError, ValueError):
@@ -51,10 +51,10 @@ def download(
     **Arguments:**
 
     - `url`: http or https.
-    - `target`: the file; the part that has come is beside it, also after an interruption.
-    - `timeout`: seconds without a byte after which a connection is given up, and over which the speed is measured.
-    - `retries`: most attempts in a row without a new byte, after the first.
-    - `pause`: seconds before the first of them; each later one waits twice as long.
+    - `target`: the file; the received part is kept next to it, also after an interruption.
+    - `timeout`: seconds without a byte after which a connection is closed, and over which the speed is measured.
+    - `retries`: largest number of consecutive retries without a new byte.
+    - `pause`: seconds before the first retry; each later one waits twice as long.
     - `progress`: called after each piece.
     """
     part = target.with_name(target.name + ".part")
@@ -77,7 +77,7 @@ def download(
 
 
 def _attempt(url: str, part: pathlib.Path, timeout: float, progress: Progress | None) -> None:
-    """Open one connection; raises `_Interrupted` if another one may help."""
+    """Open one connection; raises `_Interrupted` if a retry may help."""
     import http.client
     import ssl
     import urllib.error
@@ -162,7 +162,7 @@ def _redirects() -> Any:
 
 
 def _extent(answer: Any, have: int) -> tuple[int, int | None]:
-    """Read where the answer begins, and the length of the whole file."""
+    """Return the start of the response and the length of the whole file."""
     length = answer.headers.get("Content-Length", "")
     size = int(length) if length.isdecimal() else None
     if answer.status != 206:
@@ -208,7 +208,7 @@ def _read_note(part: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _alone(part: pathlib.Path) -> Iterator[None]:
-    """Lock a file against other processes, as far as the system can."""
+    """Lock a file against other processes, if the system supports it."""
     with part.open("ab") as file:
         with contextlib.suppress(ImportError):
             import fcntl

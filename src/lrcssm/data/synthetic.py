@@ -1,4 +1,4 @@
-"""Synthetic data sets of any length, made from a seed, with a known best score.
+"""Synthetic data sets of any length, generated from a seed, with a known best score.
 
 | name | target | best constant | best prediction |
 |---|---|---|---|
@@ -58,14 +58,14 @@ def adding(cases: int = 2000, length: int = 400, *, seed: int = 0) -> Dataset:
 def copying(cases: int = 2000, length: int = 200, *, symbols: int = 8, marked: int = 4, seed: int = 0) -> Dataset:
     """Make selective copying as a classification (after Gu and Dao, 2023): find the symbol that was the j-th marked one.
 
-    Each step but the last shows one of `symbols` symbols, one channel for each. At `marked` of these steps the next channel is 1. At
-    the last step channel j of the remaining ones is 1: only then it is known which symbol is wanted, so that all have to be kept.
-    Classes are equally frequent.
+    Each step but the last shows one of `symbols` symbols, one channel for each. At `marked` of these steps the next channel is
+    1. At the last step channel j of the remaining ones is 1: only then is the requested symbol known, so all marked symbols
+    have to be kept. Classes are equally frequent.
 
     **Arguments:**
 
     - `cases`, `length`, `seed`: as for `adding`.
-    - `symbols`, `marked`: number of symbols, and of those to be kept.
+    - `symbols`, `marked`: number of symbols, and of marked symbols.
     """
     if symbols < 2 or marked < 1:
         raise DataError(
@@ -86,15 +86,16 @@ def copying(cases: int = 2000, length: int = 200, *, symbols: int = 8, marked: i
     return _dataset(
         "copying", 200, series, targets, classes=tuple(str(i) for i in range(symbols)), channel_names=names,
         about=f"Selective copying (after Gu and Dao, 2023): which of {symbols} symbols was the j-th of the {marked} marked "
-        f"ones, where the last step says j. The best accuracy is 100 %; chance is {100 / symbols:.4g} %.",
+        f"ones, where the last step gives j. The best accuracy is 100 %; chance is {100 / symbols:.4g} %.",
     )  # fmt: skip
 
 
 def parity(cases: int = 2000, length: int = 40, *, seed: int = 0) -> Dataset:
-    """Make the parity problem: the class is odd or even, the number of ones.
+    """Make the parity problem: the class is the parity of the number of ones.
 
-    A part of the series tells nothing about the class, and the state has to be kept exactly. Diagonal linear recurrences with positive
-    eigenvalues cannot do that for all lengths (Sarrof, Veitsman and Hahn, 2024). Both classes are equally frequent.
+    A part of the series carries no information about the class, and the state has to be kept exactly. Diagonal linear
+    recurrences with positive eigenvalues cannot do that for all lengths (Sarrof, Veitsman and Hahn, 2024). Both classes are
+    equally frequent.
 
     **Arguments:**
 
@@ -153,7 +154,7 @@ def lorenz(cases: int = 1000, length: int = 500, *, noise: float = 0.3, seed: in
     chaotic, started on its attractor and observed every 0.02. The best constant has a mean squared error of 20²/12 =
     33.3.
 
-    Eliminating y and z leaves an equation in x alone that is linear in ρ, so that without noise ρ is known exactly. Its
+    Eliminating y and z leaves an equation in x alone that is linear in ρ, so ρ can be computed exactly without noise. Its
     average over a long time is (8/3)(ρ − 1)⟨x²⟩ = ⟨x⁴⟩ − (2 + (2 + 8/3)/10)⟨ẋ²⟩. With a window that is 0 at both ends it also
     holds for a short one; this alone, with the moments of the noise taken out, gives R² above 0.99.
 
@@ -176,13 +177,13 @@ def lorenz(cases: int = 1000, length: int = 500, *, noise: float = 0.3, seed: in
         "lorenz", 500, series[..., None].astype(np.float32), rho, channel_names=("x",),
         about="Chaotic Lorenz systems: the parameter rho, uniform in [30, 50], from x with noise of standard deviation "
         f"{noise:g}. The mean squared error of the best constant is 33.3; without noise the best is 0, and at noise 0.3 and "
-        "500 steps R² above 0.99 can be had without training.",
+        "500 steps R² above 0.99 is possible without training.",
     )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A generator and the sizes that it makes by default."""
+    """A generator and its default sizes."""
 
     make: Callable[..., Dataset]
     cases: int
@@ -221,7 +222,7 @@ def _checked(name: str, cases: int, length: int, shortest: int, channels: int, s
         )
     if cases * length * channels > _MOST_VALUES:
         raise DataError(
-            f"{name} with {cases} cases of {length} steps would hold {cases * length * channels:.2g} numbers; ask for at "
+            f"{name} with {cases} cases of {length} steps would hold {cases * length * channels:.2g} numbers; give at "
             f"most {_MOST_VALUES:.2g}."
         )
     return np.random.default_rng([seed, *name.encode()])

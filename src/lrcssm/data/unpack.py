@@ -1,7 +1,7 @@
-"""Zip files of the archive, unpacked with limits: no path leads out of the folder, no links, no bombs.
+"""Safe unpacking of zip files: no paths outside of the folder, no links, no zip bombs.
 
-A zip file of the archive holds the same data in several formats, and each channel once more by itself. Only the training and test
-part in one format are taken, into one folder.
+A zip file of the archive holds the same data in several formats, and each channel once more by itself. Only the training and
+test part in one format are extracted, into one folder.
 """
 
 import pathlib
@@ -59,13 +59,13 @@ def _reason(error: Exception) -> str:
 
 
 def _check(parcel: pathlib.Path, members: list[zipfile.ZipInfo]) -> None:
-    """Refuse a dangerous zip file, also if the dangerous part would not be taken."""
+    """Raise an error for a dangerous zip file, even if the dangerous part would not be extracted."""
     if len(members) > MOST_FILES:
-        raise DataError(f"{parcel} holds {len(members):,} files; more than {MOST_FILES:,} are no data set.")
+        raise DataError(f"{parcel} holds {len(members):,} files; more than {MOST_FILES:,} are not accepted.")
     for member in members:
         path = pathlib.PurePosixPath(member.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in member.filename:
-            raise DataError(f"{parcel} wants to write to {member.filename!r}, outside of its folder; do not use it.")
+            raise DataError(f"{parcel} would write to {member.filename!r}, outside of its folder; do not use it.")
         if stat.S_ISLNK(member.external_attr >> 16):
             raise DataError(f"{parcel} holds the link {member.filename!r}; do not use it.")
         if member.flag_bits & 1:
@@ -73,7 +73,7 @@ def _check(parcel: pathlib.Path, members: list[zipfile.ZipInfo]) -> None:
     total, limit = sum(member.file_size for member in members), max(RATIO * parcel.stat().st_size, FREE)
     if total > limit:
         raise DataError(
-            f"{parcel} would inflate to {total:,} bytes; more than {limit:,} are not believed for its size."
+            f"{parcel} would inflate to {total:,} bytes; more than {limit:,} are not accepted for a file of its size."
         )
 
 
@@ -97,18 +97,18 @@ def _choose(parcel: pathlib.Path, members: list[zipfile.ZipInfo], name: str) -> 
             return parts
     raise DataError(
         f"{parcel} holds no {name}_TRAIN and {name}_TEST as {', '.join(SUFFIXES)}; unpack it by hand, and give the path of "
-        "what is to be read."
+        "the data."
     )
 
 
 def _copy(parcel: pathlib.Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: pathlib.Path) -> None:
-    """Copy one file, and stop if more comes than was announced."""
+    """Copy one file, and stop if it is larger than declared."""
     left = member.file_size
     with archive.open(member) as source, target.open("xb") as file:
         while block := source.read(2**20):
             left -= len(block)
             if left < 0:
-                raise DataError(f"{parcel} holds more of {member.filename!r} than it says; do not use it.")
+                raise DataError(f"{parcel} holds more of {member.filename!r} than it declares; do not use it.")
             file.write(block)
     if left:
-        raise DataError(f"{parcel} holds less of {member.filename!r} than it says; get it again.")
+        raise DataError(f"{parcel} holds less of {member.filename!r} than it declares; download it again.")

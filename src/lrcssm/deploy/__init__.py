@@ -1,3 +1,3 @@
-"""Deployment: predictions line by line from a stream, and exports as programs that run without this package."""
+"""Deployment: predictions from a stream of lines, and export of models as programs that run without this package."""
 
 from . import export as export

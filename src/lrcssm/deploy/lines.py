@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
 
 class LineError(LrcssmError, ValueError):
-    """A line without a prediction; its text says why."""
+    """A line that cannot be predicted; the message is the reason."""
 
 
 def predict_lines(trained: Trained, source: Iterable[str], out: Any, err: Any) -> tuple[int, int]:
@@ -139,7 +139,7 @@ class Streams:
             values = [old if math.isnan(new) else new for new, old in zip(values, one.last, strict=True)]
             if any(map(math.isnan, values)):
                 raise LineError(
-                    "a value is missing, and no earlier one can stand for it; start with a complete sample."
+                    "a value is missing, and there is no earlier value to carry forward; start with a complete sample."
                 )
             return values
         return None

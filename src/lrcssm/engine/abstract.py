@@ -1,4 +1,4 @@
-"""The contract of a solver: frozen dataclasses whose methods decide what differs between them.
+"""The interface of a solver: a frozen dataclass whose methods implement the differences between solvers.
 
 `solve` resolves a solver for the structure of a cell, then compiles `solver.solution`. Everything that other packages need to
 know about a solver (its shards, the steps that it takes at a time, its name) is a method or a property here.
@@ -22,7 +22,7 @@ from .system import chunk_length, held
 from .verdict import guard, judge_data, judge_rest, judge_states
 
 STATES = "lrcssm: states"
-"""The name of the states for `jax.checkpoint`. To compute them again may take longer than everything else in a model."""
+"""The name of the states for `jax.checkpoint`. Recomputing them can take longer than everything else in a model."""
 
 
 class Found(NamedTuple):
@@ -44,7 +44,7 @@ class Backward(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class AbstractSolver(abc.ABC):
-    """The base of all solvers; a subclass says how states are found and how their gradient is evaluated."""
+    """Base class of all solvers; a subclass defines how states and their gradient are evaluated."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class AbstractSolver(abc.ABC):
 
     @abc.abstractmethod
     def run(self, arguments: Arguments, raise_inside: bool) -> Found:
-        """Find the states, without a gradient; raise from compiled code if told so and that is possible here."""
+        """Find the states, without a gradient; with `raise_inside`, raise from compiled code where possible."""
 
     @abc.abstractmethod
     def backward(self, structure: str, length: int, elements: int) -> Backward:
@@ -87,7 +87,7 @@ class AbstractSolver(abc.ABC):
         )
 
     def withhold(self, outputs: Any, status: Int[Array, " batch"]) -> Any:
-        """The outputs of compiled code, which cannot be had if a status is an error: it is raised from there."""
+        """Outputs of compiled code, which raises if a status is an error."""
         return guard(outputs, status, self.name)
 
     def steps_at_once(self, steps: int, elements: int) -> int:
@@ -122,7 +122,7 @@ class AbstractSolver(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Iterative(AbstractSolver):
-    """The base of the iterations on the whole sequence; a subclass gives the `rule` of an iteration."""
+    """Base class of iterations on the whole sequence; a subclass defines the `rule` of an iteration."""
 
     @abc.abstractmethod
     def rule(self, length: int) -> Rule:
@@ -156,7 +156,7 @@ class Iterative(AbstractSolver):
 
 
 def judged(found: Found, arguments: Arguments) -> Found:
-    """The same with the status of arguments that are not valid and of a recurrence that overflows."""
+    """Refine the status for invalid arguments and for a recurrence that overflows."""
     cell, piece, initial, guess = held((arguments.cell, arguments.piece, arguments.initial, arguments.guess))
     given = jnp.maximum(judge_data(piece), judge_rest(cell, initial, guess))
     return found._replace(status=judge_states(found.status, found.states, given))

@@ -4,9 +4,9 @@ The states satisfy `x_t = F(x_{t-1}, u_t; θ)` however they were found, so that 
 
     v_t = J_t v_{t-1} + dF_t,     J_t = ∂F/∂x at (x_{t-1}, u_t),  dF_t = ∂F/∂(θ, u, dt) · (dθ, du, d(dt))
 
-one linear recurrence with the exact Jacobian, whatever the solver did. Transposed it is the adjoint. It is evaluated
+one linear recurrence with the exact Jacobian, after any solver. Transposed it is the adjoint. It is evaluated
 as the states were: all at once, or chunk by chunk. A chunk's drive and derivatives are recomputed in the backward
-pass, where they are needed, while they fit into the cache; what is kept are the states.
+pass, where they are needed, while they fit into the cache; only the states are kept.
 """
 
 import functools
@@ -84,8 +84,8 @@ def _by_jacobian(rest, params, params_dot, piece, piece_dot, before, first_dot, 
 
 
 def _by_maps(rest, params, params_dot, piece, piece_dot, before, first_dot):
-    """The tangents of a part of time one step after the other, for an affine cell: its Jacobians do not depend on the
-    state, often not on time either, and nothing applies them as fast as the step itself."""
+    """The tangents of a part of time one step after the other, for an affine cell: its Jacobians depend neither on the state
+    nor, often, on time, and the step itself is the fastest way to apply them."""
     _, forcing = _forced(rest, params, params_dot, piece, piece_dot, before)
     cell = eqx.combine(params, rest)
     moving = piece.dt if piece.dt is not None and piece.dt.ndim else None

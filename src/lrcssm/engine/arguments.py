@@ -17,7 +17,7 @@ from .system import Piece
 
 
 class FunctionCell(eqx.Module):
-    """A plain function as a cell: dense unless told otherwise.
+    """A plain function as a cell, dense by default.
 
     The arrays that it closes over are a field, so that it is differentiated with respect to them too."""
 
@@ -37,7 +37,7 @@ class FunctionCell(eqx.Module):
 
 
 class Arguments(eqx.Module):
-    """The checked arguments of a solver, and the batch shape that its results get back."""
+    """The checked arguments of a solver, and the batch shape of its results."""
 
     cell: Any
     piece: Piece
@@ -46,7 +46,7 @@ class Arguments(eqx.Module):
     batch: tuple[int, ...] = eqx.field(static=True)
 
     def restore(self, array: Array) -> Array:
-        """Give `(time, batch, state)` or `(batch,)` its own batch axes back."""
+        """Restore the batch axes of `(time, batch, state)` or `(batch,)`."""
         if array.ndim == 1:
             return array.reshape(self.batch)
         return array.reshape(array.shape[0], *self.batch, array.shape[2])
@@ -158,7 +158,7 @@ def _initial(cell, state, batch) -> Array:
 def _mask(mask, shape) -> Array:
     mask = jnp.asarray(mask)
     if mask.dtype != jnp.bool_:
-        raise InvalidType(f"solve got a mask of dtype {mask.dtype}; give booleans, true where a step is real.")
+        raise InvalidType(f"solve got a mask of dtype {mask.dtype}; give booleans, true for observed steps.")
     if mask.shape != shape:
         raise InvalidValue(f"solve got a mask of shape {mask.shape}; expected (time, ...) = {shape}.")
     return mask
@@ -180,7 +180,7 @@ def _dt(dt, shape, initial) -> Array:
 
 
 def _check_times(dt):
-    """Refuse times that are not valid. Traced ones, and those on the devices of other processes, are left to the status."""
+    """Raise an error for invalid times. Traced times, and those on devices of other processes, are checked by the status."""
     if isinstance(dt, jax.core.Tracer) or not getattr(dt, "is_fully_addressable", True):
         return
     times = np.asarray(dt)
@@ -224,7 +224,7 @@ def _positional(function) -> int:
 
 
 def _check_step(cell, piece, initial):
-    """Trace one step, so that a cell that does not fit raises here and not from inside of a scan."""
+    """Trace one step, so that errors in a cell are raised here and not inside a scan."""
     dt = 1.0 if piece.dt is None else piece.dt if piece.dt.ndim == 0 else piece.dt[0, 0]
     new = eqx.filter_eval_shape(_one_step, cell, initial[0], piece.inputs, dt)
     if not hasattr(new, "shape"):

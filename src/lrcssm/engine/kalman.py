@@ -1,6 +1,6 @@
 """The damped linear problem over time, solved exactly and in parallel.
 
-A damped (Levenberg–Marquardt) Newton step asks for the minimiser, over x_1 .. x_T and with x_0 given, of
+A damped (Levenberg–Marquardt) Newton step is the minimiser, over x_1 .. x_T and with x_0 given, of
 
     Σ_t |x_t − J_t x_{t−1} − b_t|² + λ |x_t − y_t|²
 
@@ -24,7 +24,7 @@ and two neighbouring stretches join, with M = I + Λ₂ C₁, to
     A = A₂ M⁻ᴴ A₁          C = A₂ M⁻ᴴ C₁ A₂ᴴ + C₂           Λ = A₁ᴴ M⁻¹ Λ₂ A₁ + Λ₁
 
 For λ > 0 all stays bounded, however large the product of the J_t: C ≤ 1/λ, Λ ≤ |J|² and |A|² ≤ |J|²/λ, where J is
-the first one of the stretch. For λ = 0 the answer is the recurrence x_t = J_t x_{t−1} + b_t.
+the first one of the stretch. For λ = 0 the solution is the recurrence x_t = J_t x_{t−1} + b_t.
 """
 
 import jax

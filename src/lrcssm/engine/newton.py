@@ -8,13 +8,13 @@ Given states y with the residual r_t = F(y_{t-1}) − y_t, linearise every step 
 Solving for the change, not for the states, makes each iteration a step of iterative refinement: what a scan over a
 long sequence loses to rounding is lost from δ, and the last δ is small.
 
-ELK's damping is chosen by growth: a step that would make the largest state more than ten times as large is not taken
-but damped more. Demanding that every step lowers the residual is the textbook's rule and fails here: the way to the
-solution leads over iterates whose later states are far off while the earlier ones are already exact.
+ELK's damping is chosen by growth: a step that would make the largest state more than ten times as large is not taken but damped
+more. The textbook rule, that every step must reduce the residual, fails here: on the way to the solution the later states are
+far off while the earlier ones are already exact.
 
-Convergence is that of the residual `y_t − F(y_{t-1})`, never of the last change: a residual of the size of rounding
-means that y is what a sequential sweep with other roundings would give (the rule is in `tolerance.py`). Every sample has
-its own iteration: when it is done it is frozen, so that a slow sample changes nothing for the others.
+Convergence is that of the residual `y_t − F(y_{t-1})`, never of the last change: a residual of the size of rounding means that
+y is the result of a sequential sweep with other roundings (the rule is in `tolerance.py`). Every sample iterates on its own. A
+converged sample is frozen, so that a slow sample does not affect the others.
 """
 
 from typing import Any, NamedTuple
@@ -59,13 +59,13 @@ class Progress(eqx.Module):
 
 
 class Rule(NamedTuple):
-    """The rule of an iteration: what a solver decides.
+    """Rule of an iteration: the settings of a solver.
 
     - `linear`: linearise every step; otherwise its value alone is used.
     - `quasi`: keep only the diagonal of the Jacobian.
     - `damping`: λ; `None` is an undamped step.
     - `adaptive`: change λ from iteration to iteration, for each sample.
-    - `rtol`, `atol`, `max_steps`: the tolerance and the number of iterations at most.
+    - `rtol`, `atol`, `max_steps`: the tolerances and the largest number of iterations.
     """
 
     linear: bool

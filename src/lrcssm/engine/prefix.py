@@ -1,9 +1,9 @@
 """All prefixes of a sequence under an associative operation, in parallel.
 
-The sequence is cut into blocks of 16. All blocks are gone through at once, one element after the other; the blocks'
-totals are a sequence of a sixteenth of the length, treated the same way; and what comes before a block is composed
-with each of its prefixes. That is twice the work of one sweep, in 16 log₁₆ T steps. `lax.associative_scan` takes about
-as many, but writes each of them out, and takes many times as long to compile.
+The sequence is cut into blocks of 16. All blocks are processed at once, one element after the other; the blocks' totals are a
+sequence of a sixteenth of the length, treated the same way; and the total of all elements before a block is composed with each
+of its prefixes. That is twice the work of one sweep, in 16 log₁₆ T steps. `lax.associative_scan` takes about as many, but
+writes each of them out, and takes many times as long to compile.
 """
 
 from collections.abc import Callable

@@ -6,10 +6,10 @@
 `A_t` is a diagonal (an array of the shape of `b_t`) or a square matrix (one axis more). 2×2 blocks are matrices with
 the units on a batch axis. Real or complex; time is axis 0, everything between time and the features is batch.
 
-Both ways of evaluating are here: one step after the other, or all at once by an associative scan of the affine maps
-`(A, b)`, whose composition is `(A₂A₁, A₂b₁ + b₂)`. Written as the linear system `M x = b` with `M` block bidiagonal,
-the gradient is the transposed system, which is again a recurrence, in the other direction: `custom_linear_solve`
-knows both, so that neither direction of differentiation stores what the evaluation went through.
+Both ways of evaluating are here: one step after the other, or all at once by an associative scan of the affine maps `(A, b)`,
+whose composition is `(A₂A₁, A₂b₁ + b₂)`. Written as the linear system `M x = b` with `M` block bidiagonal, the gradient is the
+transposed system, which is again a recurrence, in the other direction: `custom_linear_solve` uses both, so that neither mode of
+differentiation stores intermediate results.
 """
 
 import functools

@@ -7,7 +7,7 @@ shooting). In every iteration, each device
     gets the e and J of all others (one exchange, whose size does not depend on the length),
     computes s'_0 = s_0, s'_{q+1} = e_q + J_q (s'_q − s_q).
 
-s_q is exact after q iterations at the latest, whatever the Jacobians are, so P devices need at most P − 1; a cell that
+s_q is exact after q iterations at the latest, for any Jacobians, so P devices need at most P − 1; a cell that
 forgets its past within a part needs two. The derivative is that of one more Newton step at the solution, in which J is
 held fixed: there it is exact, because it multiplies a difference that is zero.
 """
@@ -129,14 +129,14 @@ def _shoot(run: Run, given: tuple[Any, ...], state: Array, structure: str, how: 
 
 
 def _first_failure(statuses):
-    """The status of the first part that has no solution, which is why the later ones have none; else the worst."""
+    """The status of the first part without a solution, since later parts depend on it; else the worst status."""
     bad = statuses > Status.FELL_BACK
     first = jnp.take_along_axis(statuses, jnp.argmax(bad, 0)[None], 0)[0]
     return jnp.where(jnp.any(bad, 0), first, jnp.max(statuses, 0))
 
 
 def _propagate(first, starts, ends, jacobians, structure, safe=False):
-    """The states that the parts begin with, from how each of them ends."""
+    """The initial states of all parts, from their final states and Jacobians."""
     pack, unpack = as_vectors(structure)
 
     def apply(jacobian, x):

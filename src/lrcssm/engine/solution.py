@@ -10,9 +10,9 @@ from ..errors import LrcssmError
 
 
 class Status(enum.IntEnum):
-    """The end of a solve, for one sample. `Status(code).message` is a sentence with a remedy.
+    """The outcome of a solve for one sample. `Status(code).message` is a sentence with a remedy.
 
-    `SUCCESS` and `FELL_BACK` mean that the states are right. Everything else means that they are not.
+    With `SUCCESS` and `FELL_BACK` the states are correct; with any other status they are not.
 
     ```python
     from lrcssm import Status
@@ -33,7 +33,7 @@ class Status(enum.IntEnum):
 
     @property
     def ok(self) -> bool:
-        """True if the states of this sample may be used."""
+        """True if the states of this sample are valid."""
         return self <= Status.FELL_BACK
 
     @property
@@ -77,7 +77,7 @@ _MESSAGES = {
 
 
 class SolveError(LrcssmError, RuntimeError):
-    """Raised by `lrcssm.solve` when the states may not be used; its text is that of the worst `Status`."""
+    """Raised by `lrcssm.solve` if a solve fails; the message is that of the worst `Status`."""
 
 
 class Solution(eqx.Module):
@@ -87,7 +87,7 @@ class Solution(eqx.Module):
 
     - `states`: `(time, ..., state)`, the state *after* each step.
     - `status`: a `Status` code for each sample, of the batch shape.
-    - `iterations`: for each sample, how many iterations were made; 0 for a sequential sweep.
+    - `iterations`: number of iterations of each sample; 0 for a sequential sweep.
     - `residual`: for each sample, the largest `|x_t − F(x_{t−1}, u_t)|` of all units and steps, relative to the unit's
         size at that step, `|x_t| + |J_t| |x_{t−1}|` (see `DEER`). 0 for a sequential sweep.
     - `solver`: the name of the solver that was used; for `Auto`, its choice.
@@ -106,10 +106,10 @@ class Solution(eqx.Module):
 
     @property
     def ok(self) -> Array:
-        """For each sample, true if its states may be used."""
+        """For each sample, true if its states are valid."""
         return self.status <= Status.FELL_BACK
 
     @property
     def message(self) -> str:
-        """The sentence of the worst status (outside of `jit` only)."""
+        """The message of the worst status (outside of `jit` only)."""
         return Status(int(jnp.max(self.status))).message

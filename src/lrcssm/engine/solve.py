@@ -51,7 +51,7 @@ def solve(
     - `guess`: states to start the iteration from, `(time, ..., state)`: a warm start for the parallel solvers.
     - `solver`: `Auto()`, `Sequential()`, `DEER()`, `ELK()`, `Jacobi()`, or `Sharded(mesh)` for many devices; or the name of one
         with its defaults: `"auto"`, `"sequential"`, `"deer"`, `"elk"`.
-    - `throw`: raise `SolveError` if the states may not be used. With `throw=False` check `Solution.status`. Inside `jit` the
+    - `throw`: raise `SolveError` if the solve fails. With `throw=False`, check `Solution.status`. Inside `jit` the
         compiled program raises, except with `Sharded`, where the states of failed samples are NaN.
 
     **Returns:**
@@ -82,7 +82,7 @@ def is_traced(tree: Any) -> bool:
 
 
 def check_solution(solution: Solution) -> None:
-    """Raise `SolveError` if the states of a solution may not be used; not while it is traced."""
+    """Raise `SolveError` if a solve has failed; does nothing while it is traced."""
     if jnp.any(~solution.ok):
         raise SolveError(_sentence(solution))
 

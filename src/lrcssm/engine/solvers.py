@@ -23,7 +23,7 @@ from .verdict import withdraw
 
 @dataclasses.dataclass(frozen=True)
 class Sequential(AbstractSolver):
-    """One step after the other. Always right, the fastest by far on a CPU, and depth T on everything else.
+    """Sequential evaluation, one step after the other: always correct, and by far the fastest on a CPU; depth T elsewhere.
 
     ```python
     import jax, jax.numpy as jnp, lrcssm
@@ -34,7 +34,7 @@ class Sequential(AbstractSolver):
 
     **Arguments:**
 
-    - `chunk`: how many steps go through drive and recurrence at a time, so that they stay in the cache, forward and
+    - `chunk`: number of steps that go through drive and recurrence at a time, so that they stay in the cache, forward and
         backward. `None` chooses it from the sizes.
     """
 
@@ -69,9 +69,9 @@ class DEER(Iterative):
         For a diagonal cell it changes nothing. Gradients are exact all the same.
     - `rtol`, `atol`: done when `|x_t − F(x_{t−1}, u_t)| ≤ rtol · size_t + atol` for every unit at every step, where
         `size_t` is `|x_t| + |J_t| |x_{t−1}|` of that unit; no other step, and no unit that `J_t` does not couple, enters.
-        States before the step that differ in their last digits alone count as the same. The default `rtol=None` is 8
+        States before the step that differ in their last digits only count as equal. The default `rtol=None` is 8
         units of rounding of the state's dtype: as good as a sequential sweep.
-    - `max_steps`: iterations at most; `None` is 100.
+    - `max_steps`: largest number of iterations; `None` is 100.
     """
 
     quasi: bool = False
@@ -88,15 +88,15 @@ class DEER(Iterative):
 @dataclasses.dataclass(frozen=True)
 class ELK(Iterative):
     """Damped Newton (Levenberg–Marquardt): each iteration is a Kalman smoother over time, in parallel form (Gonzalez
-    et al. 2024). It does not overflow where `DEER` does, for some more iterations.
+    et al. 2024). It takes more iterations than `DEER`, but does not overflow where `DEER` does.
 
     **Arguments:**
 
     - `quasi`: keep only the diagonal of a dense Jacobian.
-    - `trust`: the variance σ² = 1/λ of the trust region. `None` adapts the damping λ for each sample: more after a step
-        that would make the states ten times as large (it is not taken), less after any other. A number fixes it.
+    - `trust`: the variance σ² = 1/λ of the trust region. `None` adapts the damping λ for each sample: it grows after a step
+        that would make the states ten times as large, which is rejected, and shrinks after any other. A number fixes it.
     - `rtol`, `atol`: as for `DEER`.
-    - `max_steps`: iterations at most; `None` is 1000.
+    - `max_steps`: largest number of iterations; `None` is 1000.
     """
 
     quasi: bool = False
@@ -118,13 +118,13 @@ class ELK(Iterative):
 
 @dataclasses.dataclass(frozen=True)
 class Jacobi(Iterative):
-    """Jacobi's iteration: every step is evaluated from the states of the last iterate, without any Jacobian. Exact after T
-    iterations at the latest, and after about as many as the cell remembers steps.
+    """Jacobi's iteration: every step is evaluated from the states of the last iterate, without any Jacobian. Exact after at
+    most T iterations; in practice, about as many as the number of steps that the cell remembers.
 
     **Arguments:**
 
     - `rtol`, `atol`: as for `DEER`.
-    - `max_steps`: iterations at most; `None` is T + 1.
+    - `max_steps`: largest number of iterations; `None` is T + 1.
     """
 
     rtol: float | None = None
@@ -143,7 +143,7 @@ class Auto(AbstractSolver):
 
     **Arguments:**
 
-    - `parallel`: `None` takes `Sequential` on a CPU and Newton elsewhere, as measured; `True` and `False` force it.
+    - `parallel`: `None` takes `Sequential` on a CPU and Newton's method elsewhere; `True` and `False` force it.
     - `newton`: the parallel solver; `None` is `DEER()`, for a dense cell `DEER(quasi=True)`.
     """
 
@@ -199,7 +199,7 @@ class Sharded(AbstractSolver):
     **Arguments:**
 
     - `mesh`: the devices.
-    - `solver`: how each of them solves its part.
+    - `solver`: the solver of each device.
     - `sequence`, `batch`: the axes of the mesh over which time and the first batch axis are split. A mesh may have no such
         `batch`, and a batch that its devices do not divide is not split.
     """
@@ -231,7 +231,7 @@ class Sharded(AbstractSolver):
         return dataclasses.replace(self, solver=self.solver.resolve(structure))
 
     def run(self, arguments: Arguments, raise_inside: bool) -> Found:
-        """Solve over the devices; here the states bring their gradient with them."""
+        """Solve over the devices, with the gradient attached to the states."""
         if arguments.guess is not None:
             raise InvalidValue("solve got a guess, which Sharded cannot use; leave it out.")
 
@@ -254,8 +254,8 @@ class Sharded(AbstractSolver):
         return Solution(*map(arguments.restore, found), solver=self.name)
 
     def withhold(self, outputs: Any, status: Any) -> Any:
-        """The outputs, NaN for samples that failed. An error that one device raises would leave the others waiting for it
-        forever, so that the status tells, or `lrcssm.solve` outside of `jit`, which raises after all of them are done."""
+        """The outputs, NaN for samples that failed. An error raised by one device would leave the others waiting forever, so
+        failures are reported by the status, or by `lrcssm.solve` outside of `jit` after all devices are done."""
         return withdraw(outputs, status)
 
     @property
@@ -286,7 +286,7 @@ SOLVERS: dict[str, Solver] = {"auto": Auto(), "sequential": Sequential(), "deer"
 
 
 def as_solver(given: Any) -> Solver:
-    """The solver itself, or that of a name; a `TypeError` or `ValueError` for anything else."""
+    """Return a solver, given as an object or by name; raises `InvalidType` or `InvalidValue` for anything else."""
     if isinstance(given, AbstractSolver):
         return given
     if isinstance(given, str):

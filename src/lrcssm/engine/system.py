@@ -1,6 +1,6 @@
 """A cell and its data in the one layout that all solvers work on: `(time, batch, state)`.
 
-Everything here takes a *piece* of time as readily as the whole sequence.
+Everything here accepts a *piece* of time as well as the whole sequence.
 """
 
 import math
@@ -31,7 +31,7 @@ class Piece(eqx.Module):
 def update(cell: Any, states: Array, drive: Any, dt: Array | None, mask: Array | None) -> Array:
     """The next state `F(x, u)`; the identity where the mask is false.
 
-    `states` is `(..., state)` and everything else has the same leading axes; the cell's `step` sees none of them.
+    `states` is `(..., state)` and everything else has the same leading axes; the cell's `step` is called without them.
     """
     step = cell.step
     for _ in range(states.ndim - 1):
@@ -41,7 +41,7 @@ def update(cell: Any, states: Array, drive: Any, dt: Array | None, mask: Array |
 
 
 def held(tree: Any) -> Any:
-    """The same numbers, through which no derivative goes."""
+    """Stop derivatives through all arrays of a tree."""
     return jax.tree.map(lambda leaf: lax.stop_gradient(leaf) if eqx.is_inexact_array(leaf) else leaf, tree)
 
 

@@ -9,10 +9,10 @@ z is x_{t−1} itself, or the state that the iterate before had there. A_t is th
 step: |A_t| |x_{t−1}| is what enters the sum that F computes, whose rounding cannot be undone. m_t,i is the larger one of
 |x_t|_i and |x_{t−1}|_i, or of the norms of x_t and x_{t−1} if A_t has matrices.
 
-No other step enters, and another unit only as far as the matrix couples them, so that a large state excuses nothing but its
-own rounding. The second choice of z serves steps whose intermediate results are much larger than their states: there x_t
-cannot be reproduced from an x_{t−1} that still moves in its last digit. The minimum keeps the allowance of A_t below
-√rtol · m_t, however large A_t is, and a scale that is not finite accepts nothing.
+No other step enters, and another unit only as far as the matrix couples them, so that a large state only allows for its own
+rounding. The second choice of z serves steps whose intermediate results are much larger than their states: there x_t cannot be
+reproduced from an x_{t−1} that still moves in its last digit. The minimum keeps the allowance of A_t below √rtol · m_t, however
+large A_t is, and a scale that is not finite accepts nothing.
 """
 
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ ROUNDINGS = 8
 
 
 def default_rtol(dtype: DTypeLike) -> float:
-    """The relative tolerance for states of a dtype if the user gives none."""
+    """The default relative tolerance for states of a dtype."""
     return ROUNDINGS * float(jnp.finfo(dtype).eps)
 
 

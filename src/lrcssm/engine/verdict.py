@@ -56,8 +56,8 @@ def judge_states(status: Int[Array, " batch"], states: Array, given: Int[Array, 
 def guard(states: Inexact[Array, "time batch state"], status: Int[Array, " batch"], solver: str) -> Array:
     """The states, from which compiled code raises if a status is an error.
 
-    What passes through the check is copied, so that is an index, not the states: at that index, which the compiler
-    cannot know to be 0, the first state is written over itself.
+    The value that passes through the check is copied, so an index is passed instead of the states: the first state is written
+    over itself at that index, which the compiler cannot infer to be 0.
     """
     messages = [f"{solver}: {status.message}" for status in Status]
     worst = jnp.max(status)

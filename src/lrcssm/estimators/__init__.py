@@ -1,4 +1,4 @@
-"""Estimators to scikit-learn's contract; importing this package alone does not import scikit-learn."""
+"""Estimators that follow scikit-learn's contract. Importing this package alone does not import scikit-learn."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,6 @@
-"""Classifiers and regressors with aeon's base classes, which its benchmarking and its ensembles ask for.
+"""Classifiers and regressors with aeon's base classes, as required by its benchmarking and ensembles.
 
-Needs aeon: `pip install "lrcssm[uea]"`. Everything else of aeon, its readers and transformers, works with
-the estimators of `lrcssm` as they are.
+Needs aeon: `pip install "lrcssm[uea]"`. aeon's readers and transformers also work with the plain estimators of `lrcssm`.
 """
 
 import dataclasses
@@ -34,7 +33,7 @@ _QUICK = {"hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "steps": 4, "batch":
 
 @typing.no_type_check
 class _Adapter:
-    """Common parts: `_wrapped` is the estimator that does the work, and `_base` aeon's class."""
+    """Common base: `_wrapped` is the wrapped estimator, and `_base` aeon's class."""
 
     _tags = _GRADIENT
     _quick = _QUICK

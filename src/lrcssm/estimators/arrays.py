@@ -1,4 +1,4 @@
-"""Conversion of arrays of users to series `(time, channels)`, checked.
+"""Validation of input arrays and conversion to series `(time, channels)`.
 
 Arrays are those of aeon and sktime: `(n_cases, n_channels, n_timepoints)`; or `(n_cases, n_timepoints)`, which is also
 scikit-learn's table of samples and features; or a list of `(n_channels, T_i)` or `(T_i,)` for unequal lengths,
@@ -27,7 +27,7 @@ FORMS = (
 
 
 def seed_of(random_state: Any) -> int:
-    """A number that stands for `random_state` in one fit."""
+    """An integer seed for `random_state`."""
     generator = check_random_state(random_state)
     return int(random_state) if isinstance(random_state, int | np.integer) else int(generator.randint(2**31 - 1))
 
@@ -46,10 +46,10 @@ def as_series(estimator: Any, X: Any, *, reset: bool, nan: bool) -> list[np.ndar
 
     **Arguments:**
 
-    - `estimator`: whose data these are.
+    - `estimator`: the estimator.
     - `X`: see above. A table has as many columns at prediction as in training, as everywhere in scikit-learn; a
         list or a 3-d array may have any length.
-    - `reset`: whether this is for training.
+    - `reset`: true in training.
     - `nan`: whether values may be missing.
 
     **Returns:**
@@ -120,7 +120,7 @@ def channel_names(estimator: Any) -> tuple[str, ...] | None:
 
 
 def _order(given: Sequence[str], known: Sequence[str], estimator: Any) -> list[int] | None:
-    """Positions of the channels of training among the names of other data; `None` if they are in their places."""
+    """Positions of the channels of training among the names of other data; `None` if they are already in order."""
     if tuple(given) == tuple(known):
         return None
     if set(given) != set(known) or len(set(given)) < len(given):
@@ -134,7 +134,7 @@ def _order(given: Sequence[str], known: Sequence[str], estimator: Any) -> list[i
 
 
 def refuse_nan(series: Sequence[np.ndarray]) -> None:
-    """An error that says what to do about missing values."""
+    """Raise an error with the remedies if a series has missing values."""
     for i, one in enumerate(series):
         if np.isnan(one).any():
             raise InvalidValue(
@@ -144,13 +144,13 @@ def refuse_nan(series: Sequence[np.ndarray]) -> None:
 
 
 def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -> list[np.ndarray] | None:
-    """When each step was measured, `(time,)` for each case; one array for all cases may stand for them.
+    """Time of each step, `(time,)` for each case; a single array applies to all cases.
 
     **Arguments:**
 
     - `times`: `None`, an array `(n_timepoints,)` or `(n_cases, n_timepoints)`, or a list of `(T_i,)`.
     - `series`: of the cases.
-    - `fitted`: whether training had times; `None` in training.
+    - `fitted`: true if training had times; `None` in training.
     """
     if times is None and isinstance(series, Series):
         times = series.times
@@ -168,14 +168,14 @@ def as_times(times: Any, series: Sequence[np.ndarray], *, fitted: bool | None) -
 
 
 def as_list(X: Any) -> Any:
-    """An array of arrays, which is how numpy writes unequal lengths, as the list of them; all else as it is."""
+    """Convert an object array, numpy's form of unequal lengths, to a list; anything else is returned unchanged."""
     if not isinstance(X, np.ndarray) or X.dtype != object or X.ndim != 1 or not len(X):
         return X
     return list(X) if all(isinstance(one, np.ndarray | list | tuple) for one in X) else X
 
 
 def _refuse_axes(X: Any) -> None:
-    """An error that says all forms of `X`, where scikit-learn would speak of its table alone."""
+    """Raise an error that lists the accepted forms of `X` if its axes are wrong; scikit-learn's own error would only mention tables."""
     if X is None or (isinstance(X, list | tuple) and not X):
         raise InvalidValue(f"X is {'None' if X is None else 'an empty list'}; give {FORMS}.")
     # What is only to become an array, or a table of another library, is left to scikit-learn.
@@ -208,7 +208,7 @@ def _lengths(one: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _ndim(X: Any) -> int:
-    """The number of axes, also of a list, without an error for what has none."""
+    """Number of axes, also of a list; never raises."""
     if hasattr(X, "ndim"):
         return X.ndim
     depth = 0

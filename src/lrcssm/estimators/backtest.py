@@ -1,6 +1,6 @@
-"""Rolling-origin evaluation of forecasters, and the simple ones that they are compared with.
+"""Rolling-origin evaluation of forecasters, and simple reference forecasters.
 
-At each origin a forecaster is fitted to everything before it and forecasts what follows.
+At each origin a forecaster is fitted to the values before it and forecasts the values after it.
 """
 
 import time
@@ -21,7 +21,7 @@ SHARE = 0.6
 
 
 class SeasonalNaive(NamedTuple):
-    """The last season again; with a season of 1 the last value.
+    """The seasonal naive forecast: repeat the last season, or the last value with a season of 1.
 
     **Attributes:**
 
@@ -137,9 +137,9 @@ def backtest(
     - `series`: `(time, channels)`.
     - `origins`: as `origins_of` gives them.
     - `past`, `future`: covariates `(time, covariates)`.
-    - `coverage`: of intervals, which the forecaster must then have.
-    - `refit`: fit again at each origin; otherwise at the first one only.
-    - `tell`: is told about progress.
+    - `coverage`: of intervals, which the forecaster must then support.
+    - `refit`: refit at each origin; otherwise fit at the first one only.
+    - `tell`: called with a description of the progress.
     """
     start, found, ends = time.perf_counter(), [], []
     model = make()

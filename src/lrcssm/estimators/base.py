@@ -1,4 +1,4 @@
-"""Estimators that are trained by gradients: from arrays to cases, training, prediction."""
+"""Base classes of estimators that are trained by gradients."""
 
 import abc
 import contextlib
@@ -38,8 +38,7 @@ BATCH = 16
 
 @contextlib.contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Leave an estimator as it was if training fails, so that one that could predict still can; what training compiles is kept
-    on disk."""
+    """Restore the estimator if training fails, so that an earlier fit is not lost; cache compiled programs on disk."""
     before = dict(vars(estimator))
     try:
         with keeping_compilations():
@@ -79,7 +78,7 @@ class Learner(Saved, BaseEstimator, Parameters):
         return self.warm_start and hasattr(self, "trained_") and isinstance(self.model_, SequenceModel)
 
     def _configured(self, facts: Facts, seed: int) -> tuple[ModelConfig, TrainingConfig]:
-        """The model and the training; while a model goes on learning, its configuration must be what it was."""
+        """The model and the training; a model that continues to train must keep its configuration."""
         old = self.model_.config if self._goes_on() else None
         training = given_fields(self, TrainingConfig) | {"seed": seed}
         config, how = recipe(facts, given_fields(self, ModelConfig), training, old=old)
@@ -155,7 +154,7 @@ class SeriesLearner(Learner, SeriesParameters):
             vars(self).pop("_progress", None)
 
     def _liquid(self, cases: Cases, method: str) -> None:
-        """Fit a read-out of random liquid features; no case is held out for good."""
+        """Fit a read-out of random liquid features; all cases are used in the final fit."""
         start = time.perf_counter()
         model = LiquidModel.fit(cases, *self._task(), views=self.views, seed=self.seed_, logistic=method == "logistic")
         self.trained_ = Trained(model, missing=self.missing, unit=cases.unit, **self._described())
@@ -168,12 +167,12 @@ class SeriesLearner(Learner, SeriesParameters):
             )
 
     def _pass(self, X: Any, y: Any, sample_weight: Any, times: Any) -> None:
-        """`partial_fit`: each case once, from where the last call ended, at a constant learning rate after the warm-up."""
+        """`partial_fit`: one pass over the cases, continuing from the last call, at a constant learning rate after the warm-up."""
         with all_or_nothing(self):
             first = not hasattr(self, "trained_")
             if not first and isinstance(self.model_, LiquidModel):
                 raise InvalidValue(
-                    f"partial_fit got {type(self).__name__} after a fit on liquid features, which cannot go on; fit it with "
+                    f"partial_fit got {type(self).__name__} after a fit on liquid features, which cannot be continued; fit it with "
                     'method="gradient", or call partial_fit from the start.'
                 )
             cases = self._known(X, y, sample_weight, times, reset=first)
@@ -201,7 +200,7 @@ class SeriesLearner(Learner, SeriesParameters):
             self._report(evaluation)
 
     def _known(self, X: Any, y: Any, sample_weight: Any, times: Any, *, reset: bool) -> Cases:
-        """Cases to learn from, checked; what has to be remembered of them is kept if `reset`."""
+        """Training cases, checked; `reset` stores the fitted attributes that describe them."""
         self._callbacks()
         targets = self._targets(own_targets(X) if y is None else y, reset=reset)
         series = as_series(self, X, reset=reset, nan=check_missing(self))
@@ -215,7 +214,7 @@ class SeriesLearner(Learner, SeriesParameters):
 
     @abc.abstractmethod
     def _targets(self, y: Any, *, reset: bool) -> np.ndarray | Steps:
-        """Targets as a model takes them; their kind is kept if `reset`, and compared otherwise."""
+        """Targets as the model expects them; `reset` stores their kind, otherwise it is compared."""
 
     @abc.abstractmethod
     def _task(self) -> tuple[str, int]:

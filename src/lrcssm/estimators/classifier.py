@@ -1,4 +1,4 @@
-"""The classifier that is trained by gradients."""
+"""The classifier trained by gradients."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
     _classes_given = False  # true while `partial_fit` has been told all classes
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMClassifier":
-        """Train a new model, or with `warm_start` continue with the present one.
+        """Train a new model, or with `warm_start` continue training the current one.
 
         **Arguments:**
 
@@ -61,8 +61,8 @@ class LrcSSMClassifier(Classifying, SeriesLearner, ClassifierParameters):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, times: Any = None
     ) -> "LrcSSMClassifier":
-        """Make one pass over these cases, from where the last call ended, at a constant learning rate after the warm-up. It is
-        one evaluation for `callbacks`, `verbose` and `history_`.
+        """Make one pass over these cases, continuing from the last call, at a constant learning rate after the warm-up. A pass
+        counts as one evaluation for `callbacks`, `verbose` and `history_`.
 
         **Arguments:**
 

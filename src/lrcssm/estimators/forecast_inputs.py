@@ -15,7 +15,7 @@ _FACTS = ("window_", "horizon_", "season_", "season_guessed_", "flat_", "single_
 
 
 class ForecastInputs:
-    """Conversion of what a user gives to a forecaster; it keeps the ends of the series, from which forecasts start."""
+    """Conversion of the inputs of a forecaster; stores the ends of the series, from which forecasts start."""
 
     missing: Any
     season: Any
@@ -61,7 +61,7 @@ class ForecastInputs:
         )  # fmt: skip
 
     def _future(self, windows: Windows) -> np.ndarray | None:
-        """Covariates that are known at the steps to be forecast."""
+        """Covariates that are known for the steps to be forecast."""
         return windows.after[..., -self.n_future_ :] if self.n_future_ else None
 
     def _given(
@@ -109,7 +109,7 @@ class ForecastInputs:
         return parts
 
     def _stamps(self, times: Any, series: list[np.ndarray], *, reset: bool) -> list[np.ndarray] | None:
-        """When the steps of each series were measured, checked."""
+        """Times of the steps of each series, checked."""
         stamps = as_times(times, series, fitted=None if reset else self.unit_ is not None)
         unit = None
         if stamps is not None:

@@ -1,4 +1,4 @@
-"""The forecaster that is trained by gradients, or by ridge regression."""
+"""The forecaster trained by gradients, or by ridge regression."""
 
 import time
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ _BASE = "base/"
 class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
     """Forecaster of a time series, of one channel or many, or of several series with one model.
 
-    Without any parameter of model and training it is ridge regression on lags and random liquid states, as
-    `lrcssm.LrcRidgeForecaster`; parameters of model and training ask for an LrcSSM that is trained by gradients. That one starts
-    from ridge regression on lags and learns what is left.
+    Without any parameters of the model or the training it uses ridge regression on lags and random liquid states, like
+    `lrcssm.LrcRidgeForecaster`; with such parameters it trains an LrcSSM by gradients, on the residuals of ridge regression on
+    lags.
 
     ```python
     import lrcssm, numpy as np
@@ -44,7 +44,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
     print(model.fit(y).predict(horizon=12))  # the 12 values after the last one
     ```
 
-    Time is the first axis here, as scikit-learn has it: `(n_timepoints,)`, `(n_timepoints, n_channels)`, or a list of such
+    Time is the first axis here: `(n_timepoints,)`, `(n_timepoints, n_channels)`, or a list of such
     arrays for several series.
 
     {arguments}
@@ -53,16 +53,16 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
 
     - `trained_`, `model_`: the `lrcssm.training.Trained`, and its `SequenceModel` (or, with ridge, its
         `lrcssm.features.ForecastModel`).
-    - `base_`, `gain_`: ridge regression on lags, and the factor of the model's outputs that are added to it: the best one on the
-        held-out part of the series, 1 if there is none.
-    - `errors_`: errors of ridge regression on lags by rolling origins, and of the whole on the held-out part; they give the
-        intervals.
+    - `base_`, `gain_`: ridge regression on lags, and the factor of the model's outputs that are added to it: the best factor on
+        the held-out part of the series, 1 without such a part.
+    - `errors_`: errors of ridge regression on lags by rolling origins, and of the full forecast on the held-out part; the
+        intervals are computed from them.
     - `season_`, `season_guessed_`: the season, and true if it was guessed.
-    - `window_`, `horizon_`: values that the model sees, and gives at once.
+    - `window_`, `horizon_`: number of values that the model reads, and that it forecasts at once.
     - `tails_`, `stamps_`: the last values of each series, from which `predict` starts, and their times if `fit` had any.
     - `history_`, `n_iter_`: one `Evaluation` for each evaluation, and the number of steps made.
     - `n_channels_`, `n_features_in_`: channels.
-    - `n_past_`, `n_future_`: covariates, which only ridge takes.
+    - `n_past_`, `n_future_`: covariates, for ridge only.
     """
 
     base_: ForecastModel
@@ -72,14 +72,14 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
     def fit(
         self, X: Any, y: Any = None, times: Any = None, past_covariates: Any = None, future_covariates: Any = None
     ) -> "LrcSSMForecaster":
-        """Train a new model, or with `warm_start` continue with the present one.
+        """Train a new model, or with `warm_start` continue training the current one.
 
         **Arguments:**
 
         - `X`: the series.
-        - `y`: not used; it is here because scikit-learn gives it.
-        - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, or a list of them for several
-            series, increasing. Forecasts are of the next values to be measured, a mean interval apart.
+        - `y`: not used, present for API consistency.
+        - `times`: time of each step, for irregular series: `(n_timepoints,)`, or a list of them for several
+            series, increasing. Forecasts are those of the next measurements, a mean interval apart.
         - `past_covariates`, `future_covariates`: as for `lrcssm.LrcRidgeForecaster`; for ridge only.
         """
         refuse_target(X, y)
@@ -152,7 +152,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
             self.errors_ = np.concatenate([self.errors_, own])
 
     def _known(self, windows: Windows) -> Windows:
-        """Windows to learn from, with all that follows them."""
+        """Training windows with all values of their horizons."""
         return windows.take(~np.isnan(windows.after).any((1, 2)))
 
     def _relative(self, windows: Windows) -> Cases:
@@ -181,7 +181,7 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
         return middle - margin, middle + margin
 
     def _roll(self, windows: Windows, known: list[np.ndarray] | None, horizon: int) -> np.ndarray:
-        """Forecasts of any number of steps, with the state of the cells carried on from piece to piece."""
+        """Forecasts of any number of steps, with the states of the cells carried over."""
         if self.model_.whole() is not None:
             return super()._roll(windows, known, horizon)
         cases, level = self._relative(windows), levels(windows.pieces, self.level)

@@ -12,7 +12,7 @@ from .windows import Windows, positions, seasonal_naive, usable
 
 
 class Forecasts(ForecastInputs):
-    """Everything about a forecaster that does not depend on its model."""
+    """Methods of a forecaster that do not depend on its model."""
 
     @abc.abstractmethod
     def _ahead(self, windows: Windows) -> np.ndarray:
@@ -31,8 +31,8 @@ class Forecasts(ForecastInputs):
         **Arguments:**
 
         - `X`: the series, or list of series, whose next values are wanted, of at least `window_` steps; `None` for those
-            of the training and all updates since. After missing steps at its end it is forecast through them.
-        - `horizon`: how many; `None` for the one of training. More of them are made from the model's own forecasts.
+            of the training and all updates since. Missing steps at its end are forecast too.
+        - `horizon`: number of steps; `None` for the horizon of training. Further steps continue from the model's own forecasts.
         - `times`: of `X`, if `fit` had times.
         - `past_covariates`: of `X`, if `fit` had them.
         - `future_covariates`: if `fit` had them, those of `X` and of the steps to be forecast, one after the other; without `X`
@@ -58,8 +58,8 @@ class Forecasts(ForecastInputs):
         **Arguments:**
 
         - `X`, `times`, `past_covariates`, `future_covariates`: as for `predict`.
-        - `horizon`: how many; at most that of training, which is the default.
-        - `coverage`: share of the values that are to lie within.
+        - `horizon`: number of steps; at most the horizon of training, which is the default.
+        - `coverage`: nominal share of the values within the interval.
 
         **Returns:**
 
@@ -71,7 +71,7 @@ class Forecasts(ForecastInputs):
         windows, _, gaps, single, flat = self._last_windows(X, horizon, times, past_covariates, future_covariates)
         if horizon + max(gaps) > self.horizon_:
             raise InvalidValue(
-                f"predict_interval got horizon={horizon}; the errors of training tell about {self.horizon_ - max(gaps)} steps "
+                f"predict_interval got horizon={horizon}; the errors of training cover {self.horizon_ - max(gaps)} steps "
                 "after the end; fit with a larger horizon."
             )
         with np.errstate(over="ignore", invalid="ignore"):
@@ -86,7 +86,7 @@ class Forecasts(ForecastInputs):
 
         **Arguments:**
 
-        - `X`: what followed the series of the training, or for several series a list with the next values of each.
+        - `X`: the values after the training series; for several series, a list with the next values of each.
         - `times`, `past_covariates`, `future_covariates`: of `X`, if `fit` had them.
         """
         check_is_fitted(self, "trained_")
@@ -104,7 +104,7 @@ class Forecasts(ForecastInputs):
     def score(
         self, X: Any, y: Any = None, times: Any = None, past_covariates: Any = None, future_covariates: Any = None
     ) -> float:
-        """The skill 1 − MAE / MAE of the seasonal naive forecast: 1 is perfect, 0 no better than that.
+        """The skill 1 − MAE / MAE of the seasonal naive forecast: 1 is perfect, 0 no better than the naive forecast.
 
         **Arguments:**
 
@@ -123,7 +123,7 @@ class Forecasts(ForecastInputs):
 
         **Arguments:**
 
-        - `X`: a series, or a list of them, of at least `window_ + horizon_` steps. The first window is only looked at.
+        - `X`: a series, or a list of them, of at least `window_ + horizon_` steps. The first window is not scored.
         - `times`, `past_covariates`, `future_covariates`: of `X`, if `fit` had them.
 
         **Returns:**
@@ -161,7 +161,7 @@ class Forecasts(ForecastInputs):
     def _last_windows(
         self, X: Any, horizon: int, times: Any, past: Any, future: Any
     ) -> tuple[Windows, list[np.ndarray] | None, list[int], bool, bool]:
-        """The last window of each series, what is known of the steps after it, the missing steps between, and the form of `X`."""
+        """The last window of each series, the known values after it, the number of missing steps in between, and the form of `X`."""
         ahead = max(horizon, self.horizon_)
         if X is None:
             series, stamps, single, flat = self.tails_, self.stamps_, self.single_, self.flat_
@@ -199,7 +199,7 @@ class Forecasts(ForecastInputs):
         return Windows(pieces, after, when), known, gaps, single, flat
 
     def _after(self, known: list[np.ndarray] | None, start: int, count: int) -> np.ndarray:
-        """The steps after a window as `Windows` has them: NaN, but for covariates that are known."""
+        """The values after a window, for `Windows`: NaN, except for known covariates."""
         after = np.full((count, self.horizon_, self.n_channels_ + self.n_past_ + self.n_future_), np.nan)
         if known is not None:
             after[..., -self.n_future_ :] = [one[start : start + self.horizon_] for one in known]

@@ -1,4 +1,4 @@
-"""The two kinds of estimators: what they take for targets, and what they make of a model's outputs."""
+"""The two kinds of estimators, classifiers and regressors: targets, and predictions from model outputs."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -48,7 +48,7 @@ class Classifying(_Kind, ClassifierMixin):
         return labels
 
     def _classes_of(self, labels: np.ndarray) -> np.ndarray:
-        """The classes among labels, of which there must be two."""
+        """The classes among labels, at least two."""
         found = np.unique(labels)
         if len(found) < 2:
             raise InvalidValue(
@@ -60,7 +60,7 @@ class Classifying(_Kind, ClassifierMixin):
         """Keep all classes in the first call of `partial_fit`, and compare them in later ones."""
         if not hasattr(self, "classes_"):
             if classes is None:
-                raise InvalidValue("The first call of partial_fit got no classes; give all labels that there will be.")
+                raise InvalidValue("The first call of partial_fit got no classes; give all labels that will occur.")
             self.classes_ = np.unique(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise InvalidValue("partial_fit got other classes than in its first call; give the same, or none.")

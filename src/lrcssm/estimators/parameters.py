@@ -1,7 +1,7 @@
 """Parameters of the estimators that are trained by gradients.
 
-They are dataclasses, whose `__init__` does nothing but assign, as scikit-learn wants it; values are checked in `fit`. Fields of
-`ModelConfig` and `TrainingConfig` are documented there, and their defaults come from there.
+They are dataclasses whose `__init__` only assigns, as scikit-learn requires; values are checked in `fit`. Fields of
+`ModelConfig` and `TrainingConfig` are documented there and have the defaults given there.
 """
 
 import dataclasses
@@ -42,19 +42,19 @@ class _Data:
 @typing.no_type_check
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class _Method(_Data):
-    """Parameters about the targets of series, and the way to learn them."""
+    """Parameters about the targets and the method of training."""
 
     task: Literal["per-step"] | None = None
-    """`"per-step"` if `y` has a target for each time step, as in the recognition of activities: `(n_cases, n_timepoints)`, or a list
+    """`"per-step"` if `y` has a target for each time step, as in activity recognition: `(n_cases, n_timepoints)`, or a list
     of `(T_i,)`; the model then predicts each step from the steps before it, unless `bidirectional=True`. `None` for one target
     for each case."""
     method: Literal["auto", "ridge", "logistic", "gradient"] = "auto"
     """`"ridge"`, ridge regression on random liquid features, in seconds; `"logistic"`, logistic regression that starts from it;
-    or `"gradient"`, a model trained by gradient steps. `"auto"` takes ridge, to classify more than 500 cases logistic, and gradient
-    if a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` asks for gradient steps."""
+    or `"gradient"`, a model trained by gradient steps. `"auto"` is ridge, or logistic to classify more than 500 cases, or
+    gradient if a parameter below, `validation_fraction`, `sample_weight` or `partial_fit` requires gradient steps."""
     views: Sequence[str] | None = None
-    """For ridge and logistic: what the units see of a series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that can
-    predict sample by sample."""
+    """For ridge and logistic: views of the series, as for `lrcssm.LrcFeatures`; `("levels", "differences")` for a model that
+    can predict sample by sample."""
 
 
 @typing.no_type_check
@@ -64,16 +64,16 @@ class _Horizon(_Data):
 
     method: Literal["auto", "ridge", "gradient"] = "auto"
     """`"ridge"`, ridge regression on lags and random liquid states, in seconds; or `"gradient"`, gradient steps. `"auto"` takes
-    ridge, unless `level`, `validation_fraction` or a parameter below asks for gradient steps."""
+    ridge, unless `level`, `validation_fraction` or a parameter below requires gradient steps."""
     horizon: int = 1
-    """Values that the model forecasts at once. `predict` extends the horizon by using its own forecasts as observations."""
+    """Number of values that the model forecasts at once. `predict` extends the horizon by using its own forecasts as observations."""
     window: int | None = None
-    """Values that the model sees; `None` chooses from the horizon, the season and the length."""
+    """Number of past values that the model reads; `None` chooses from the horizon, the season and the length."""
     season: int | None = None
     """Steps of a season, 1 for none; `None` guesses it from the autocorrelation. The window holds a season at least, ridge
     regression starts from the last season or its mean, and scores are compared with the seasonal naive forecast."""
     level: Literal["last", "mean", "none"] = "mean"
-    """Gradient steps only: value that is subtracted from a window before the model sees it: its `"last"` value, its `"mean"`, or `"none"`."""
+    """Gradient steps only: level that is subtracted from a window: its `"last"` value, its `"mean"`, or `"none"`."""
 
 
 @typing.no_type_check
@@ -140,8 +140,8 @@ class _ClassTraining(_Training):
 
     label_smoothing: float = TrainingConfig.label_smoothing
     class_weights: Literal["balanced"] | Mapping[Any, float] | None = TrainingConfig.class_weights
-    """`"balanced"` lets each class count the same, `None` each case; or a mapping from labels to weights of their cases, 1 for
-    labels that it leaves out."""
+    """`"balanced"` gives all classes the same weight, `None` all cases; or a mapping from labels to weights, 1 for labels that
+    are not in it."""
 
 
 @typing.no_type_check
@@ -159,7 +159,7 @@ class _Run:
     verbose: int = 0
     """1 prints a line at each evaluation."""
     warm_start: bool = False
-    """Let `fit` continue from the present weights."""
+    """Continue from the current weights in `fit`."""
 
     def __new__(cls, *unnamed, **given):
         # For an answer to a wrong name; Python's own is about a class that the user never wrote.
@@ -206,13 +206,13 @@ _FOR_LIQUID = ("views",)
 
 
 def method_of(parameters: Any, task: str, cases: int, *more: str) -> str:
-    """The method of training of an estimator.
+    """Choose the method of training of an estimator.
 
     **Arguments:**
 
     - `parameters`: of the estimator.
     - `task`, `cases`: of the data.
-    - `more`: what was given besides parameters and asks for gradient steps.
+    - `more`: names of further arguments that require gradient steps.
     """
     defaults = {option.name: option.default for option in options_of(type(parameters)).values()}
     given = [
@@ -237,7 +237,7 @@ def documented(kind: Kind) -> Kind:
 
 
 def _refusal(kind: type, known: list[str], unnamed: tuple[Any, ...], given: Mapping[str, Any]) -> str | None:
-    """A sentence about wrong arguments of an estimator, with the parameter that was meant if there is one like it."""
+    """Error message for unknown arguments of an estimator, with a similar parameter if there is one."""
     wrong = next((name for name in given if name not in known), None)
     if wrong is not None:
         for where, fields in {"model_options": ModelConfig, "training_options": TrainingConfig}.items():

@@ -1,4 +1,4 @@
-"""The regressor that is trained by gradients."""
+"""The regressor trained by gradients."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
     **Attributes:**
 
     - `trained_`, `model_`: the `lrcssm.training.Trained`, and its `SequenceModel` (or, with ridge, its `lrcssm.features.LiquidModel`).
-    - `n_outputs_`: numbers that are predicted for a case.
+    - `n_outputs_`: number of outputs per case.
     - `history_`, `n_iter_`: one `Evaluation` for each evaluation, and the number of steps made.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
-        """Train a new model, or with `warm_start` continue with the present one.
+        """Train a new model, or with `warm_start` continue training the current one.
 
         **Arguments:**
 
@@ -49,12 +49,13 @@ class LrcSSMRegressor(Regressing, SeriesLearner):
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> "LrcSSMRegressor":
-        """Make one pass over these cases, from where the last call ended, at a constant learning rate after the warm-up. It is
-        one evaluation for `callbacks`, `verbose` and `history_`.
+        """Make one pass over these cases, continuing from the last call, at a constant learning rate after the warm-up. A pass
+        counts as one evaluation for `callbacks`, `verbose` and `history_`.
 
         **Arguments:**
 
-        - `X`, `y`, `sample_weight`, `times`: as for `fit`. The cases of the first call decide how inputs and targets are scaled.
+        - `X`, `y`, `sample_weight`, `times`: as for `fit`. The cases of the first call determine the scale of inputs and
+            targets.
         """
         self._pass(X, y, sample_weight, times)
         return self

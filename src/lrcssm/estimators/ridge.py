@@ -29,7 +29,7 @@ class RidgeEstimator(FeatureEstimator):
 
     @property
     def trained_(self) -> Trained:
-        """The model; after `partial_fit` it is solved for when it is first needed."""
+        """The model; after `partial_fit` it is solved at its first use."""
         if self._waiting:
             self._trained = dataclasses.replace(self._trained, model=self._parts.model())
             self._waiting = False
@@ -41,7 +41,7 @@ class RidgeEstimator(FeatureEstimator):
 
     @property
     def penalty_(self) -> float:
-        """The ridge penalty that leave-one-out chose."""
+        """The ridge penalty, chosen by leave-one-out."""
         assert self.model_.readout is not None
         return self.model_.readout.penalty
 
@@ -55,7 +55,7 @@ class RidgeEstimator(FeatureEstimator):
         vars(self).pop("_parts", None)
 
     def _add(self, X: Any, targets: np.ndarray, times: Any, task: str, outputs: int, classes: Any = None) -> None:
-        """`partial_fit`: add cases; the first call draws the features."""
+        """Add cases for `partial_fit`; the first call determines the features."""
         first = not hasattr(self, "_parts")
         if first and hasattr(self, "_trained"):
             # Not an error: scikit-learn's contract is that partial_fit can be called after fit.
@@ -81,7 +81,7 @@ class RidgeEstimator(FeatureEstimator):
 
         rng = np.random.default_rng(0)
         X, y = rng.standard_normal((40, 3, 50)), np.repeat(["calm", "waves"], 20)
-        X[20:, 1] += 2 * np.sin(np.arange(50))  # channel 1 tells the classes apart
+        X[20:, 1] += 2 * np.sin(np.arange(50))  # channel 1 separates the classes
         found = lrcssm.LrcRidgeClassifier(n_features=2000, random_state=0).fit(X, y).explain(X)
         print(found.contributions.shape, found.channels[found.by_channel()[1].argmax()])  # (40, 3, 5, 11) channel 1
         ```
@@ -107,7 +107,7 @@ class RidgeEstimator(FeatureEstimator):
 
 
 class LrcRidgeClassifier(Classifying, RidgeEstimator):
-    """Classifier of time series in seconds: random liquid features and ridge regression, without gradient steps.
+    """Classifier of time series by ridge regression on random liquid features: fits in seconds, without gradient steps.
 
     ```python
     import lrcssm, numpy as np
@@ -119,8 +119,8 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
     print(model.predict(X[:2]), model.score(X, y))
     ```
 
-    The read-out is fitted to +1 for the class of a case and −1 for the others; its penalty has the least squared error of
-    leave-one-out. The probabilities are a softmax of the decision values times a factor that minimises the log-loss of the
+    The read-out is fitted to +1 for the class of a case and −1 for the others; its penalty minimises the squared leave-one-out
+    error. The probabilities are a softmax of the decision values times a factor that minimises the log-loss of the
     leave-one-out decisions.
 
     **Arguments:**
@@ -132,7 +132,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
     - `classes_`: the labels, in the order of the columns of `predict_proba`.
     - `map_`: the `lrcssm.features.FeatureMap`.
     - `trained_`, `model_`: the `lrcssm.training.Trained` and its `lrcssm.features.LiquidModel`.
-    - `penalty_`: the ridge penalty that leave-one-out chose.
+    - `penalty_`: the ridge penalty, chosen by leave-one-out.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 
@@ -154,17 +154,17 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, times: Any = None) -> "LrcRidgeClassifier":
-        """Add cases to those of earlier calls; the solution is that of all of them together.
+        """Add cases to those of earlier calls. The solution is that of all cases together.
 
-        The first call draws the features, calibrates them and fixes how they are standardised; give it some hundred cases. The
-        solution is computed when it is first needed. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes
-        (1.6 GB for the default, 130 MB for 4,000 features), and less while there are fewer cases than half of the features. After
-        `fit`, which keeps no sums, it starts from scratch; a saved file holds the solution alone, and cannot be continued.
+        The first call determines the features and their standardisation; give it some hundred cases. The solution is computed
+        at its first use. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes (1.6 GB for the default,
+        130 MB for 4,000 features), and less while there are fewer cases than half of the features. After `fit`, which keeps no
+        sums, it starts from scratch; a saved file holds the solution alone, and cannot be continued.
 
         **Arguments:**
 
         - `X`, `y`, `times`: as for `fit`.
-        - `classes`: all labels there will ever be; needed in the first call only.
+        - `classes`: all labels that will occur; needed in the first call only.
         """
         with all_or_nothing(self):
             self._expect(classes)
@@ -176,7 +176,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
 
 
 class LrcRidgeRegressor(Regressing, RidgeEstimator):
-    """Regressor from time series to numbers in seconds: random liquid features and ridge regression, without gradient steps.
+    """Regressor of time series by ridge regression on random liquid features: fits in seconds, without gradient steps.
 
     ```python
     import lrcssm, numpy as np
@@ -194,10 +194,10 @@ class LrcRidgeRegressor(Regressing, RidgeEstimator):
 
     **Attributes:**
 
-    - `n_outputs_`: numbers that are predicted for a case.
+    - `n_outputs_`: number of outputs per case.
     - `map_`: the `lrcssm.features.FeatureMap`.
     - `trained_`, `model_`: the `lrcssm.training.Trained` and its `lrcssm.features.LiquidModel`.
-    - `penalty_`: the ridge penalty that leave-one-out chose.
+    - `penalty_`: the ridge penalty, chosen by leave-one-out.
     - `n_channels_`: of the training data; `n_features_in_` is the second axis of `X`.
     """
 

@@ -17,7 +17,7 @@ from .saving import Saved
 from .windows import Windows, complete, naive_error, positions, window_of
 
 MOST_WINDOWS = 8192
-"""Most windows that ridge regression is fitted to; of longer series evenly spaced ones."""
+"""Largest number of windows for ridge regression; longer series are sampled evenly."""
 N_UNITS = 256
 
 
@@ -27,7 +27,7 @@ def fit_ridge(forecaster: Any, series: list[np.ndarray], stamps: list[np.ndarray
     **Arguments:**
 
     - `forecaster`: with its sizes set.
-    - `series`, `stamps`: as its `_given` gives them.
+    - `series`, `stamps`: as returned by its `_given`.
     - `how`: further arguments of `ForecastModel.fit`.
     """
     most = max(MOST_WINDOWS // len(series), 1)
@@ -52,7 +52,7 @@ def fit_ridge(forecaster: Any, series: list[np.ndarray], stamps: list[np.ndarray
 
 
 class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
-    """Forecaster in seconds: ridge regression on lags and the states of random liquid units, without gradient steps.
+    """Forecaster by ridge regression on lags and the states of random liquid units: fits in seconds, without gradient steps.
 
     ```python
     import lrcssm, numpy as np
@@ -66,25 +66,26 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
 
     Time is the first axis here: `(n_timepoints,)`, `(n_timepoints, n_channels)`, or a list of such arrays for several series.
 
-    Choices are made by rolling origins: the second half of the windows is forecast by fits on what came before. The errors of
-    these forecasts also give the prediction intervals.
+    Choices are evaluated by rolling origins: the second half of the windows is forecast by fits to the earlier steps. The
+    prediction intervals are computed from the errors of these forecasts.
 
     **Arguments:**
 
-    - `missing`: policy for NaN: `"error"` refuses it, `"mask"` lets the units skip a step where a channel is missing, `"fill"`
-        carries the last value forward; lags are filled by either. Values to be forecast are never filled in.
-    - `horizon`: values that are forecast at once. `predict` goes further by taking its own forecasts for observations.
-    - `window`: values that a forecast is made from; by default chosen from the horizon, the season and the length.
+    - `missing`: policy for NaN: `"error"` raises an error, `"mask"` skips a step where a channel is missing in the units,
+        `"fill"` carries the last value forward; both fill the lags. Values to be forecast are never filled in.
+    - `horizon`: number of values that are forecast at once. `predict` extends the horizon by using its own forecasts as
+        observations.
+    - `window`: number of past values that a forecast uses; by default chosen from the horizon, the season and the length.
     - `season`: steps of a season, 1 for none; by default guessed from the autocorrelation.
-    - `scale`: `"log"` takes logarithms of the series, `"linear"` does not, `"auto"` weighs both if all values are above 0.
+    - `scale`: `"log"` takes logarithms of the series, `"linear"` does not, `"auto"` evaluates both if all values are positive.
     - `n_units`: random liquid units; 0 for ridge regression on lags alone.
     - `max_time`: the longest time constant of a unit, in steps; by default half of the window.
-    - `random_state`: whole number for the same units each time.
+    - `random_state`: seed; a whole number makes results reproducible.
 
     **Attributes:**
 
     - `season_`, `season_guessed_`: the season, and true if it was guessed.
-    - `window_`, `horizon_`: values that a forecast is made from, and that are forecast at once.
+    - `window_`, `horizon_`: number of past values that a forecast uses, and of values that are forecast at once.
     - `choices_`: the `lrcssm.features.choices.Choice` of each ridge regression that the forecast averages, by weight.
     - `rolling_`: mean absolute errors by rolling origins: `mae`, `lags_mae` of ridge regression on lags alone, and `naive_mae` of
         the seasonal naive forecast; `None` for series that are too short.
@@ -147,9 +148,9 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
         **Arguments:**
 
         - `X`: the series.
-        - `y`: not used; it is here because scikit-learn gives it.
-        - `times`: when each step was measured, for irregular series: `(n_timepoints,)`, or a list of them for several series,
-            increasing. The units see the time between steps; the lags count steps.
+        - `y`: not used, present for API consistency.
+        - `times`: time of each step, for irregular series: `(n_timepoints,)`, or a list of them for several series,
+            increasing. The units use the time between steps; the lags count steps.
         - `past_covariates`: further channels `(n_timepoints, n_covariates)` that are not forecast, known up to the last step.
         - `future_covariates`: channels that are also known at the steps to be forecast, such as holidays or plans.
         """
@@ -206,7 +207,7 @@ class LrcRidgeForecaster(Forecasts, Saved, BaseEstimator):
 
 
 def refuse_target(X: Any, y: Any) -> None:
-    """Refuse a `y` beside a series of one axis, as scikit-learn's regressors would be called."""
+    """Raise an error for a `y` given with a series of one axis, as in a call of a scikit-learn regressor."""
     if y is not None and np.ndim(X) == 1 and not several(X):
         raise InvalidValue(
             "fit got an X of one axis and a y: a forecaster takes one series; leave y out, or reshape your data "

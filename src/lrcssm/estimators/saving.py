@@ -1,4 +1,4 @@
-"""Estimators in files: the file of a `Trained`, with the parameters and fitted attributes of the estimator in it."""
+"""Saving and loading of estimators: the file of a `Trained`, with the estimator's parameters and fitted attributes."""
 
 import dataclasses
 import math
@@ -89,7 +89,7 @@ class Saved:
         return estimator
 
     def stream(self, count: int | None = None) -> Stream:
-        """Make a stream of the fitted model, which predicts after each sample: see `lrcssm.models.Stream`. Models that need the
+        """Make a stream of the fitted model that predicts after each sample; see `lrcssm.models.Stream`. Models that need the
         whole series raise `InvalidValue`.
 
         **Arguments:**
@@ -100,7 +100,7 @@ class Saved:
         return self.trained_.stream(count)
 
     def _facts(self) -> dict[str, Any]:
-        """Fitted attributes besides the trained model, as JSON holds them."""
+        """Fitted attributes besides the trained model, as JSON values."""
         given = vars(self)
         facts = {name: given[name] for name in _KEPT if name in given}
         if "feature_names_in_" in given:
@@ -135,7 +135,7 @@ class Saved:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON holds it; a mapping from labels, which need not be text, as pairs."""
+    """A parameter as a JSON value; mappings become pairs, since labels need not be text."""
     if isinstance(value, Mapping) and not all(isinstance(name, str) for name in value):
         return {"pairs": [[_plain(name), _plain(one)] for name, one in value.items()]}
     if isinstance(value, Mapping):

@@ -23,7 +23,7 @@ def for_each_step(estimator: Any) -> bool:
 
 
 def refuse_steps(estimator: Any, y: Any, several: bool) -> None:
-    """An error that names the parameter if `y` has a target for each step, and the estimator expects one for each case.
+    """Raise an error that names `task` if `y` has a target for each step but the estimator expects one for each case.
 
     **Arguments:**
 
@@ -112,7 +112,7 @@ def shaped(found: Sequence[np.ndarray], X: Any) -> Any:
 
 
 def check_steps(targets: Steps, found: Any) -> None:
-    """Refuse targets that have another number of cases or steps than their series."""
+    """Raise an error for targets with another number of cases or steps than their series."""
     if [len(one) for one in targets] != [len(one) for one in found]:
         raise InvalidValue("y has other numbers of cases or steps than X; give a target for each step of each case.")
 

@@ -15,7 +15,7 @@ from ..data.readers.values import is_number
 from ..errors import InvalidValue
 
 MANY_CHANNELS = 16
-"""Fewer channels than this are never taken for time steps."""
+"""Smallest number of channels that may be mistaken time steps."""
 
 
 class Series(list[np.ndarray]):
@@ -65,7 +65,7 @@ def read_tables(X: Any) -> Series | None:
 
 
 def _refuse_targets(X: Any) -> None:
-    """An error for a column that is called as targets are."""
+    """Raise an error for a column with the name of a target."""
     names = [str(one) for one in getattr(X[0] if isinstance(X, list | tuple) else X, "columns", ())]
     if odd := [one for one in names if plain(one) in NAMES["target"] and plain(one) != AMBIGUOUS]:
         raise InvalidValue(
@@ -75,7 +75,7 @@ def _refuse_targets(X: Any) -> None:
 
 
 def own_targets(X: Any) -> Any:
-    """Targets of a data set as an estimator takes them: labels or numbers, of each case or of each step; `None` of anything else."""
+    """Targets of a data set as estimators accept them: labels or numbers, of each case or of each step; `None` for anything else."""
     if not isinstance(X, Dataset) or X.targets is None:
         return None
     if X.classes is None:
@@ -87,7 +87,7 @@ def own_targets(X: Any) -> Any:
 
 
 def refuse_long(frame: Any) -> None:
-    """An error for a DataFrame whose rows are time steps, where a row for each case is expected."""
+    """Raise an error for a DataFrame whose rows are time steps instead of cases."""
     names = [str(one) for one in frame.columns]
     known = {role: (*NAMES[role], *MORE_NAMES[role]) for role in ("case", "time")}
     roles = {role: [one for one in names if plain(one) in own] for role, own in known.items()}

@@ -1,4 +1,4 @@
-"""Random liquid features as a transformer of scikit-learn, and the base of the estimators that read them out."""
+"""Random liquid features as a scikit-learn transformer, and the base class of the ridge estimators."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ class FeatureEstimator(Saved, BaseEstimator, FeatureParameters):
 
 
 class LrcFeatures(TransformerMixin, FeatureEstimator):
-    """Transformer of time series into features: statistics of the states of random liquid units, without training.
+    """Transformer of time series to features: statistics of the states of random liquid units, without training.
 
     ```python
     import lrcssm, numpy as np

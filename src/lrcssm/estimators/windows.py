@@ -1,4 +1,4 @@
-"""A long series as many cases: windows, what follows each of them, and the simplest forecast of that."""
+"""Windows of a series, the values that follow each window, and the seasonal naive forecast."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from ..errors import InvalidValue
 
 
 def window_of(forecaster: Any, length: int, season: int) -> int:
-    """Choose the window of a forecaster, after checks of everything that has to fit together.
+    """Choose the window of a forecaster, and check that it fits the horizon, the season and the series.
 
     **Arguments:**
 
@@ -54,15 +54,15 @@ def positions(length: int, window: int, horizon: int, *, start: int = 0, most: i
 def cut(
     series: Float[np.ndarray, "time channels"], begins: np.ndarray, window: int, horizon: int
 ) -> tuple[Float[np.ndarray, "cases window channels"], Float[np.ndarray, "cases horizon channels"]]:
-    """The windows that begin there, and what follows each."""
+    """The windows that start at some positions, and the values that follow each."""
     rows = begins[:, None] + np.arange(window + horizon)
     pieces = series[rows]
     return pieces[:, :window], pieces[:, window:]
 
 
 def levels(pieces: Float[np.ndarray, "cases window channels"], kind: str) -> Float[np.ndarray, "cases 1 channels"]:
-    """Level that is subtracted from a window and from the values after it, so that the model also works at new levels; of the
-    values that are there."""
+    """Level that is subtracted from a window and from the values after it, so that the model also works at new levels; missing
+    values are ignored."""
     if kind == "last":
         return carried_forward(pieces)[:, -1:]
     if kind == "mean":
@@ -71,24 +71,24 @@ def levels(pieces: Float[np.ndarray, "cases window channels"], kind: str) -> Flo
 
 
 def believable(series: Float[np.ndarray, "*cases time channels"], missing: str) -> np.ndarray:
-    """Which steps a model will see, `(..., time)`."""
+    """Mask of the steps that a model uses, `(..., time)`."""
     known = ~np.isnan(series)
     return np.any(known, -1) if missing == "fill" else np.all(known, -1)
 
 
 def usable(pieces: Float[np.ndarray, "cases window channels"], missing: str) -> np.ndarray:
-    """Which windows have a value of each channel and end with a step that the model will see: it does not know how long
-    ago the last of these was."""
+    """Mask of the windows that have a value of each channel and end with a step that the model uses, because the model cannot
+    know how long ago its last step was."""
     return believable(pieces, missing)[:, -1] & ~np.any(np.all(np.isnan(pieces), 1), 1)
 
 
 def complete(windows: "Windows", missing: str) -> np.ndarray:
-    """Which windows are usable and have all values after them."""
+    """Mask of the windows that are usable and have all values after them."""
     return usable(windows.pieces, missing) & ~np.isnan(windows.after).any((1, 2))
 
 
 def carried_forward(pieces: Float[np.ndarray, "cases window channels"]) -> Float[np.ndarray, "cases window channels"]:
-    """Missing values as the last one before them in the window, or the first after them."""
+    """Fill missing values with the last value before them in the window, or the first after them."""
     known = ~np.isnan(pieces)
     if known.all():
         return pieces
@@ -98,8 +98,8 @@ def carried_forward(pieces: Float[np.ndarray, "cases window channels"]) -> Float
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """Windows `(cases, window, channels)`, what follows each, `(cases, horizon, channels)`, and when its steps were
-    measured, `(cases, window)` or `None`."""
+    """Windows `(cases, window, channels)`, the values after each, `(cases, horizon, channels)`, and the times of its steps,
+    `(cases, window)` or `None`."""
 
     pieces: np.ndarray
     after: np.ndarray
@@ -123,7 +123,7 @@ class Windows:
         return cls(pieces, after, np.concatenate([one[row] for one, row in zip(stamps, rows, strict=True)]))
 
     def take(self, which: Any) -> "Windows":
-        """Some of them, by a mask."""
+        """Select windows by a mask."""
         return Windows(self.pieces[which], self.after[which], None if self.stamps is None else self.stamps[which])
 
 
@@ -138,8 +138,8 @@ def as_cases(
     missing: str = "error",
     start: np.ndarray | None = None,
 ) -> Cases:
-    """Windows and what follows them as cases with targets, relative to their levels; targets relative to `start` if it is given.
-    `stamps`, `unit` and `missing` as for `Cases.of`."""
+    """Windows and the values after them as cases with targets, relative to their levels; targets relative to `start` if it is
+    given. `stamps`, `unit` and `missing` as for `Cases.of`."""
     level = levels(pieces, kind)
     targets = None
     if after is not None:
@@ -156,7 +156,7 @@ def as_cases(
 def seasonal_naive(
     pieces: Float[np.ndarray, "cases window channels"], horizon: int, season: int
 ) -> Float[np.ndarray, "cases horizon channels"]:
-    """The last season again and again; with `season=1`, the last value."""
+    """The seasonal naive forecast: repeat the last season, or the last value with `season=1`."""
     return np.tile(carried_forward(pieces)[:, -season:], (1, math.ceil(horizon / season), 1))[:, :horizon]
 
 

@@ -161,8 +161,8 @@ def units_of(arrays: dict[str, np.ndarray]) -> Units:
     skeleton = stacked(taps, units, jax.random.split(jax.random.key(0), groups))
     if set(cell_arrays(skeleton)) != set(own):
         raise ValueError("the arrays are not those of an LRC cell.")
-    whole = (jnp.asarray(arrays[name]) for name in ("dilations", "sources"))
-    return Units(with_arrays(skeleton, **own), *whole, arrays["mixes"])
+    dilations, sources = (jnp.asarray(arrays[name]) for name in ("dilations", "sources"))
+    return Units(with_arrays(skeleton, **own), dilations, sources, arrays["mixes"])
 
 
 def cell_arrays(cell: LRC) -> dict[str, Array]:

@@ -17,7 +17,7 @@ from .time import TimeLayer, make_layer
 
 class BlockResult(NamedTuple):
     """Results of a block besides its features: the state of its layer, the solution of its recurrence, and its batch norm
-    with updated averages; `None` for what it does not have."""
+    with updated averages; each `None` if it does not exist."""
 
     state: Any
     solution: Solution | None
@@ -27,8 +27,8 @@ class BlockResult(NamedTuple):
 class Block(eqx.Module):
     """A map from `(time, ..., inputs)` to `(time, ..., width)` with a state.
 
-    The layer sees the features of all steps, the mixer the output of the layer at each. A bidirectional block has a second
-    layer that runs from the last observed step to the first. With `layout="bare"` the layer is the whole block.
+    The layer acts on the features of all steps, the mixer on the output of the layer at each step. A bidirectional block has a
+    second layer that runs from the last observed step to the first. With `layout="bare"` the layer is the whole block.
     """
 
     layer: TimeLayer

@@ -1,16 +1,16 @@
 """Memory of a training step, estimated from the shapes alone.
 
-For T steps of a batch of B, taken C at a time (C = T if all at once), a step of training takes about
+For T steps of a batch of B, processed C at a time (C = T if all at once), a training step takes about
 
     16 P + B · (T · (data + kept) + T / C · carry + C · inside + S · work)
 
 numbers. P: parameters, for themselves, their average, Adam's two moments, the gradient, and new ones of all of these. `data`:
-inputs of a step. `kept`: states of all blocks, if they are kept. `carry`: states and pool between two chunks. `inside`: what
-a step leaves in all blocks for the backward pass, that is inputs and outputs of each weight matrix, states, and a little more.
-`work`: what the recurrence of one block computes for the S steps that it takes at a time.
+inputs of a step. `kept`: states of all blocks, if they are kept. `carry`: states and pool between two chunks. `inside`: results
+of a step that all blocks keep for the backward pass: inputs and outputs of each weight matrix, states, and a little more.
+`work`: intermediate results of the recurrence of one block for the S steps that it processes at a time.
 
-It is an upper estimate, at most some three times too large: the tests compare it with XLA's memory analysis. To ask XLA
-itself takes seconds of compilation for each candidate; the formula takes milliseconds.
+It is an upper estimate, at most about three times too large; the tests compare it with XLA's memory analysis. XLA's own
+analysis takes seconds of compilation for each candidate; the formula takes milliseconds.
 """
 
 import math
@@ -39,7 +39,7 @@ def as_bytes(memory: Any, who: str) -> int:
     **Arguments:**
 
     - `memory`: the user's value.
-    - `who`: name of what it was given to, for the error.
+    - `who`: name of the recipient, for the error.
     """
     number: Any = memory
     if isinstance(memory, str):
@@ -53,7 +53,7 @@ def as_bytes(memory: Any, who: str) -> int:
 
 
 def in_words(count: int) -> str:
-    """Format a number of bytes in the way in which a user would give it, rounded up."""
+    """Format a number of bytes, rounded up, as `as_bytes` reads it."""
     unit = next((unit for unit in ("G", "M", "k") if count >= UNITS[unit.lower()]), "")
     return f"{math.ceil(10 * count / UNITS[unit.lower()]) / 10:g}{unit}B"
 

@@ -80,8 +80,8 @@ class ModelConfig:
     """Norm of `layout="pre-norm"`: `"layer"`, over the features of each step, or `"batch"`, over all steps of a batch for each
     feature, which keeps the size of each signal."""
     final_norm: bool = False
-    """Normalise the features of each step once more before the pool or head, for `layout="pre-norm"`. Without it the size of a
-    signal reaches the head, which often distinguishes classes."""
+    """Normalise the features of each step once more before the pool or head, for `layout="pre-norm"`. Without it the head also
+    receives the size of a signal, which often distinguishes classes."""
     mixer: Mixer = "glu"
     """Map after the cell: `"mlp"`, `"glu"` or `"none"` (then a linear map to `hidden_dim`)."""
     activation: Activation = "gelu"
@@ -92,8 +92,8 @@ class ModelConfig:
     """Add a second cell to each block that runs from the last step to the first."""
     pool: Pool | None = None
     """Reduction of a sequence to one vector, over observed steps: `"mean"`, `"last"`, `"mean-max-std"`, a learned
-    `"attention"`, or `"logits"`, which applies the head to each step and averages its outputs. `None` takes `"mean-max-std"`, for a
-    forecast `"last"`."""
+    `"attention"`, or `"logits"`, which applies the head to each step and averages its outputs. `None` is `"mean-max-std"`, and
+    `"last"` for a forecast."""
     matmul: Matmul = "float32"
     """Precision of the factors of matrix products. `"bfloat16"` rounds them to 8 bits and sums in float32; parameters, states and
     everything else stay in float32. For devices that multiply such numbers faster."""
@@ -141,7 +141,7 @@ class ModelConfig:
             )
         if given not in names():
             raise InvalidValue(
-                f"ModelConfig got cell={given!r}; give one of {', '.join(names())}, or register a cell of your own "
+                f"ModelConfig got cell={given!r}; give one of {', '.join(names())}, or register your own cell "
                 "(lrcssm.cells.register)."
             )
         known = options_of(given)
@@ -187,7 +187,7 @@ class ModelConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
-        """Read what `to_json` wrote. Raise `InvalidValue` for unknown fields and for cells that are not registered."""
+        """The inverse of `to_json`. Raise `InvalidValue` for unknown fields and for cells that are not registered."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
             raise InvalidValue(f"A model's configuration is a JSON object, not {type(fields).__name__}.")
@@ -202,7 +202,7 @@ class ModelConfig:
 
 
 def _refuse(mistakes: dict[str, bool]) -> None:
-    """Raise `InvalidValue` for the first mistake that was made."""
+    """Raise `InvalidValue` for the first of several checks that fails."""
     for mistake, made in mistakes.items():
         if made:
             raise InvalidValue(f"ModelConfig got {mistake}.")

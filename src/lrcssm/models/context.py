@@ -1,4 +1,4 @@
-"""Arguments that every block and every layer along time is called with, besides inputs and state."""
+"""Further arguments of every block and every layer along time, besides inputs and state."""
 
 import dataclasses
 from typing import Any

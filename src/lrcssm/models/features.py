@@ -78,7 +78,7 @@ class Features(eqx.Module):
         return x
 
     def _differences(self, x: Array, mask: Array | None) -> Array:
-        """Scale differences of scaled inputs to unit scale too: those of a smooth series are small."""
+        """Scale differences of scaled inputs to unit scale too, because those of a smooth series are small."""
         x = masked(x, mask)
         if self.standardise == "channel":
             return x * lax.stop_gradient(self.scale / self.difference)

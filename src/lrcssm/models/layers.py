@@ -54,8 +54,8 @@ class Linear(eqx.Module):
 
 
 class MLP(eqx.Module):
-    """Linear, activation, linear. With `released`, weights are drawn from ±√(6/outputs), as by the released code, which takes
-    the number of outputs for that of inputs."""
+    """Linear, activation, linear. With `released`, weights are drawn from ±√(6/outputs), as in the released code, which
+    confuses the numbers of outputs and inputs."""
 
     first: Linear
     second: Linear

@@ -70,8 +70,8 @@ def run_blocks(
     context: Context,
     plan: Plan,
 ) -> tuple[Float[Array, "time *batch width"], tuple[BlockResult, ...]]:
-    """Run blocks that are alike one after the other, as a loop whose body is recomputed in the backward pass: without a
-    loop, XLA finds on a CPU that the body was computed before, and keeps it."""
+    """Run blocks that are alike one after the other, as a loop whose body is recomputed in the backward pass: without a loop,
+    XLA on a CPU recognises the body as computed before, and keeps its results."""
     rest = eqx.filter(blocks[0], eqx.is_array, inverse=True)
     stacked = _stacked([eqx.filter(block, eqx.is_array) for block in blocks])
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Plain(Recurrent):
-    """A cell over time as a loop over its `step` and nothing else: no status, no check, no gradient of its own.
+    """A cell over time as a plain loop over its `step`, without status, checks or implicit gradient.
 
     A single step has no loop. The outputs are those of `Sequential`; the length may be symbolic.
     """
@@ -48,7 +48,7 @@ class Plain(Recurrent):
 
 
 def _spread(dt, batch):
-    """One time for all samples or one for each, as `update` needs it."""
+    """`dt` in the form that `update` expects: one for all samples, or one for each."""
     return dt if dt is None or dt.ndim == 0 else jnp.broadcast_to(dt, batch)
 
 

@@ -1,9 +1,9 @@
-"""The plan of a run: how many steps at a time, where gradients end, and what is kept for the backward pass.
+"""The plan of a run: the size of chunks, the truncation of gradients, and the results that are kept for the backward pass.
 
-A long sequence is taken in chunks of time, each through all blocks before the next one starts: only the states of the blocks
-and of the pool go from one chunk to the next, and the backward pass recomputes the rest while it is in the cache. Where a
-model needs all steps at once, what is between its blocks can be kept and what is inside them recomputed. In both cases the
-states may be kept as well, which saves about a tenth of the time. `make_plan` chooses once; all else reads the plan.
+A long sequence is processed in chunks of time, each through all blocks before the next one starts: only the states of the
+blocks and of the pool go from one chunk to the next, and the backward pass recomputes the rest while it is in the cache. If a
+model needs all steps at once, the features between its blocks can be kept and the inside of the blocks recomputed. In both
+cases the states may be kept as well, which saves about a tenth of the time. `make_plan` makes all of these choices.
 """
 
 import dataclasses
@@ -34,12 +34,12 @@ Inputs = Float[Array | jax.ShapeDtypeStruct, "time *batch features"]
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The way in which a sequence is taken through the blocks of a model.
+    """Chunks, truncation and recomputation of a run.
 
     **Arguments:**
 
     - `chunk`: steps at a time; `None` for all at once.
-    - `cut`: stop gradients at the states between chunks, after each so many chunks; `None` for never.
+    - `cut`: number of chunks after which gradients stop at the state; `None` for never.
     - `kept`: results that the backward pass does not recompute: `"all"`, `"states"` of the recurrences, or `"nothing"`. With
         chunks, which are always recomputed, one of the last two.
     """
@@ -54,7 +54,7 @@ class Plan:
         return self.chunk is None and self.kept != "all"
 
     def checkpoint(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function with what it computes kept or recomputed as planned, for the body of a loop."""
+        """Wrap the body of a loop such that its results are kept or recomputed as planned."""
         policies = jax.checkpoint_policies
         policy = policies.save_only_these_names(STATES) if self.kept == "states" else policies.nothing_saveable
         return jax.checkpoint(function, prevent_cse=False, policy=policy)
@@ -70,7 +70,7 @@ def make_plan(
     training: bool = False,
     solver: Solver = Auto(),
 ) -> Plan:
-    """Choose how to take a sequence through a model.
+    """Choose chunks and recomputation for a sequence.
 
     ```python
     import jax, jax.numpy as jnp, lrcssm
@@ -119,7 +119,7 @@ def make_plan(
 
 
 def why_whole(model: Any, *, between_calls: bool = True, training: bool = False, solver: Solver = Auto()) -> str | None:
-    """Reason why a sequence cannot be taken in pieces, to follow "it"; `None` if it can.
+    """Reason why a sequence cannot be processed in pieces, as the end of a sentence that starts with "it"; `None` if it can.
 
     **Arguments:**
 
@@ -169,7 +169,7 @@ def _in_chunks(size, truncate, kept) -> Plan:
 
 
 def _candidates(model, x, automatic, size, truncate, whole) -> Iterator[Plan]:
-    """All plans that keep what the user has given, the fastest first."""
+    """All plans that respect the given arguments, the fastest first."""
     length, each = x.shape[0], math.prod(x.shape[1:-1]) * model.config.hidden_dim
     if size is None or (automatic and truncate is None):
         yield Plan()

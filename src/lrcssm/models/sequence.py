@@ -110,14 +110,14 @@ class SequenceModel(eqx.Module):
         - `dt`, `mask`: as for `lrcssm.solve`.
         - `key`: for dropout; without it there is none.
         - `solver`, `throw`: as for `lrcssm.solve`.
-        - `chunk`: steps (after patching) that go through all blocks before the next ones. `"auto"` chooses it for long
-            inputs, `None` takes all steps at once. The backward pass recomputes all but the states, and very many states as
-            well, so that memory grows with the length over the chunk. Outputs and gradients are the same to rounding. A
-            model that needs all steps at once (a bidirectional one, say) takes no chunks: for a very long input `"auto"`
-            then keeps what is between its blocks, and recomputes what is inside them.
+        - `chunk`: steps (after patching) that go through all blocks before the next ones. `"auto"` chooses it for long inputs,
+            `None` takes all steps at once. The backward pass recomputes all but the states, and very many states as well, so
+            that memory grows with the length over the chunk. Outputs and gradients are the same to rounding. A model that needs
+            all steps at once, such as a bidirectional one, is not chunked: for a very long input `"auto"` then keeps the
+            features between its blocks and recomputes the rest.
         - `truncate`: a chunk as well, but gradients end at its start (truncated back-propagation through time); outputs are
             the same.
-        - `memory`: upper limit for a step of training on each device, with parameters and optimiser: bytes, or a text such as
+        - `memory`: upper limit for a training step on each device, with parameters and optimiser: bytes, or a text such as
             `"1.5GB"`. By an upper estimate from the shapes, `chunk="auto"` then keeps as much as fits: everything, the
             states, or nothing, in chunks that fit. `InvalidValue` is raised if nothing fits.
 
@@ -196,8 +196,8 @@ class SequenceModel(eqx.Module):
         **Returns:**
 
         `(..., outputs)`: for `task="per-step"` that step's, else those of a call with all samples so far; and a `StepState`.
-        With patches, the output after the last full patch, and NaN before there is one. Nothing is checked on the way: a
-        recurrence that overflows gives outputs that are not finite.
+        With patches, the output after the last full patch, and NaN before there is one. Values are not checked: a recurrence
+        that overflows gives outputs that are not finite.
         """
         self.check_steps()
         wanted = self.config.input_dim
@@ -207,8 +207,8 @@ class SequenceModel(eqx.Module):
             )
         if state is not None and not isinstance(state, StepState):
             raise InvalidType(
-                f"step got a state of type {type(state).__name__}; give the state that step returned. To begin with a past, "
-                "step through it."
+                f"step got a state of type {type(state).__name__}; give the state that step returned. To start from "
+                "earlier samples, step through them."
             )
         state = start(self, sample.shape[:-1]) if state is None else state
         outputs, state = step(self, sample, state, dt)
@@ -241,7 +241,7 @@ class SequenceModel(eqx.Module):
     def stack(
         self, x: Float[Array, "time *batch features"], states: tuple[Any, ...], context: Context, plan: Plan = Plan()
     ) -> tuple[Float[Array, "time *batch width"], tuple[BlockResult, ...]]:
-        """Run encoder and blocks over some steps of what `features` returns."""
+        """Run encoder and blocks over some steps of the encoder's inputs."""
         h = x if self.encoder is None else self.encoder(x)
         if plan.recomputes_blocks:
             h, results = run_blocks(self.blocks, h, states, context, plan)
@@ -315,8 +315,8 @@ class SequenceModel(eqx.Module):
             )
 
     def whole(self, **kind: Any) -> str | None:
-        """Return why a sequence cannot be given in pieces, to follow "it", or `None` if it can: see
-        `lrcssm.models.plan.why_whole`, which also knows of chunks and training."""
+        """Return the reason why a sequence cannot be given in pieces, as the end of a sentence that starts with "it"; `None` if
+        it can. See `lrcssm.models.plan.why_whole`, which also covers chunks and training."""
         return why_whole(self, **kind)
 
     def check_steps(self) -> None:

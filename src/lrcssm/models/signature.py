@@ -9,10 +9,10 @@ other have the tensor product of their signatures (Chen's identity):
 
     S_k(X * Y) = Σ_{j=0}^{k} S_j(X) ⊗ S_{k−j}(Y).
 
-The log-signature of depth 2 leaves out all terms that follow from others: it holds the increments, and for each pair i < j
+The log-signature of depth 2 omits all terms that follow from others: it holds the increments, and for each pair i < j
 of channels the area ½(S^{ij} − S^{ji}) between path and chord.
 
-Padding is as if it were not there. See Chevyrev and Kormilitzin, "A primer on the signature method in
+Padding is ignored. See Chevyrev and Kormilitzin, "A primer on the signature method in
 machine learning" (2016); Morrill et al., "Neural rough differential equations" (2021).
 """
 

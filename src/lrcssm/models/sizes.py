@@ -1,4 +1,4 @@
-"""Sizes of a configuration, compared with arrays that are there before a model is made for them."""
+"""Comparison of a configuration with the arrays of a file, before a model is created."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ _OPTIONS = (
 
 
 def check_size(config: ModelConfig, shapes: Mapping[str, Sequence[int]], name: str = "The file") -> None:
-    """Raise `FileError` if a configuration cannot belong to some arrays, before anything is allocated or traced for it.
+    """Raise `FileError` if a configuration cannot match some arrays, before anything is allocated or traced.
 
-    The arithmetic takes no time however large the sizes are. It finds sizes that are far too large, not every mistake: a
-    model that is then made still has to be compared with the arrays one by one.
+    The check is fast for any sizes. It finds sizes that are far too large, but not every mismatch: the model still has to
+    be compared with the arrays one by one.
 
     ```python
     import jax, lrcssm

@@ -43,7 +43,7 @@ class Stream:
     print(stream.probabilities)  # of the classes, from all samples so far
 
     streams = model.stream(1000)
-    streams.push(np.random.normal(size=(2, 6)), which=[3, 14])  # the others wait
+    streams.push(np.random.normal(size=(2, 6)), which=[3, 14]) # the others do not advance
     print(streams.steps[3], streams.steps[4])  # 1 0
     ```
 
@@ -80,7 +80,7 @@ class Stream:
 
         **Returns:**
 
-        `(outputs,)`, or one row for each row of `sample`. An error leaves the stream as it was.
+        `(outputs,)`, or one row for each row of `sample`. After an error the stream is unchanged.
         """
         rows = self._rows(which)
         sample = np.asarray(sample, self._dtype)
@@ -108,8 +108,8 @@ class Stream:
         return output
 
     def skip(self, *, which: Any = None) -> None:
-        """Let a step pass whose sample is missing, in the streams of `which`, or all. Its time is to be added to the `dt` of
-        the next sample; the outputs do not change."""
+        """Skip a step with a missing sample, in the streams of `which`, or all. Add its time to the `dt` of the next sample;
+        the outputs do not change."""
         rows = self._rows(which)
         if rows is None:
             self._state = self._program("skipped")(self._state)
@@ -164,7 +164,7 @@ class Stream:
         self._output[rows], self._steps[rows] = np.nan, 0
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to one file, at once or not at all; the model is not in it."""
+        """Write the state to one file atomically; the model is not included."""
         from ..files import named_leaves, write_arrays
 
         arrays = named_leaves(self._packing.unpack(self._state))
@@ -176,7 +176,7 @@ class Stream:
         )
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Continue where `save` was called, with the same model and number of streams."""
+        """Restore a state written by `save`, with the same model and number of streams."""
         from ..files import FileError, named_leaves, read_arrays
 
         header, arrays = read_arrays(path, kind="stream")
@@ -262,7 +262,7 @@ class Stream:
 
 
 class Packing:
-    """A tree of arrays as one vector for each of their dtypes, and back; further axes may come first."""
+    """Conversion between a tree of arrays and one vector per dtype; further leading axes are allowed."""
 
     def __init__(self, example: Any):
         leaves, self.tree = jax.tree.flatten(example)
@@ -287,7 +287,7 @@ class Packing:
 
 
 def _more(rows: np.ndarray) -> int:
-    """Number of rows that are missing to a power of 2."""
+    """Number of rows to add for a power of 2."""
     return (1 << (len(rows) - 1).bit_length()) - len(rows)
 
 

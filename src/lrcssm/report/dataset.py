@@ -26,7 +26,7 @@ _TASKS = {
 
 
 def facts(dataset: Dataset) -> dict[str, Any]:
-    """Collect facts about a data set, as JSON can hold them.
+    """Collect facts about a data set, as JSON values.
 
     ```python
     from lrcssm.data import load
@@ -68,7 +68,7 @@ def facts(dataset: Dataset) -> dict[str, Any]:
 
 
 def _range(parts: Sequence[np.ndarray]) -> dict[str, float | None]:
-    """Compute range, mean and standard deviation of all numbers, array by array: together they may not fit into memory twice."""
+    """Compute range, mean and standard deviation of all values, array by array to save memory."""
     count, mean, square, low, high = 0, 0.0, 0.0, np.inf, -np.inf
     for part in parts:
         seen = part[np.isfinite(part)].astype(np.float64)
@@ -103,7 +103,7 @@ def _duplicates(dataset: Dataset) -> dict[str, int]:
 
 
 def _remarks(dataset: Dataset, found: dict[str, Any]) -> list[str]:
-    """List what is unusual in a data set."""
+    """List oddities of a data set."""
     remarks = []
     channels = found["channels"]
     if channels > 1 and channels > found["lengths"]["max"]:
@@ -116,10 +116,10 @@ def _remarks(dataset: Dataset, found: dict[str, Any]) -> list[str]:
         shown = ", ".join(map(str, constant[:8])) + (" and more" if len(constant) > 8 else "")
         plural = len(constant) > 1
         remarks.append(
-            f"Channel{'s' if plural else ''} {shown} {'are' if plural else 'is'} constant: nothing to be learned there."
+            f"Channel{'s' if plural else ''} {shown} {'are' if plural else 'is'} constant and carry no information."
         )
     if any(np.isinf(one).any() for one in dataset.series):
-        remarks.append("Some values are infinite: training will refuse them.")
+        remarks.append("Some values are infinite: training rejects them.")
     if found["missing"]["values"]:
         remarks.append('Values are missing: choose missing="fill" or missing="mask".')
     empty = [name for name, count in found.get("classes", {}).items() if not count]
@@ -127,7 +127,7 @@ def _remarks(dataset: Dataset, found: dict[str, Any]) -> list[str]:
         remarks.append(f"Without a case: {', '.join(empty[:8])}{' and more' if len(empty) > 8 else ''}.")
     shared = found["duplicates"].get("test cases that are also in training")
     if shared:
-        remarks.append(f"{shared} test cases are also in training: the test score will flatter.")
+        remarks.append(f"{shared} test cases are also in training: the test score is too optimistic.")
     return remarks
 
 
@@ -182,14 +182,14 @@ def show(
 
 
 def check_picture(path: str) -> None:
-    """Refuse a file that a picture could not be written to, before the data are read."""
+    """Check that the picture can be written, before the data are read."""
     target = pathlib.Path(path)
     if target.suffix.lower() not in PICTURES:
         raise InvalidValue(
             f"picture= got {path!r}; give a name that ends in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}."
         )
     if not target.parent.is_dir():
-        raise MissingFile(f"{path}: its directory does not exist; make it first.")
+        raise MissingFile(f"{path}: its directory does not exist; create it first.")
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a directory", path)
     if not os.access(target if target.exists() else target.parent, os.W_OK):

@@ -1,4 +1,4 @@
-"""The report of `lrcssm forecast`: a picture and a table in one page."""
+"""The report of `lrcssm forecast`: one page with a picture and a table."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -77,13 +77,13 @@ def forecast_page(
 
     - `title`, `about`: the name of the data, and a sentence or two.
     - `scores`: of each forecaster by rolling origins.
-    - `figure`: as `forecast_figure` draws it.
+    - `figure`: the result of `forecast_figure`.
     - `details`: further sentences.
     """
     own = next(iter(scores.values()))
     cards = [(f"{own['mae']:.4g}", "mean absolute error"), (f"{own['mase']:.3f}", "MASE")]
     if own["coverage"] is not None:
-        cards.append((f"{own['coverage']:.0%}", "of the values were within their interval"))
+        cards.append((f"{own['coverage']:.0%}", "of the values within their interval"))
     columns = ("mae", "rmse", "mase", "coverage")
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td>"
@@ -97,7 +97,7 @@ def forecast_page(
         section("Forecast", "", svg(figure)),
         section(
             "Rolling origins",
-            "Each forecaster was fitted to what came before an origin and forecast what followed.",
+            "At each origin, a forecaster is fitted to the values before it and forecasts the values after it.",
             table,
         ),
         section("Details", "", "".join(f"<p>{html.escape(one)}</p>" for one in details)),

@@ -25,7 +25,7 @@ def headline(
     *,
     of: str = "test cases",
 ) -> str:
-    """Say in words how good the predictions are.
+    """Summarise the scores of predictions in words.
 
     ```python
     import numpy as np
@@ -74,7 +74,7 @@ def _right(found: dict[str, Any], outputs: np.ndarray, targets: np.ndarray, clas
         first = int(wrong[1, 0] > wrong[0, 1])
         n, m = int(wrong[first, 1 - first]), int(wrong[1 - first, first])
         names = [_short(classes[first]), _short(classes[1 - first])]
-        return f"{start}; {n} of {names[0]} {_were(n)} taken for {names[1]}, and {m} the other way round."
+        return f"{start}; {n} of {names[0]} {_were(n)} predicted as {names[1]}, and {m} the other way round."
     names = [_short(classes[k]) for k in pair]
     return f"{start}; the two classes most often confused are {names[0]} and {names[1]} ({number} {'mistake' if number == 1 else 'mistakes'})."
 
@@ -94,7 +94,7 @@ def _off(found: dict[str, Any], count: int, of: str) -> str:
 
 
 def most_confused(counts: np.ndarray) -> tuple[tuple[int, int] | None, int]:
-    """The two classes that are most often taken for each other, and how often; `None` if no case is wrong."""
+    """The two classes that are most often confused, and how often; `None` if no case is wrong."""
     both = np.triu(counts + counts.T, 1)
     if not both.any():
         return None, 0
@@ -103,7 +103,7 @@ def most_confused(counts: np.ndarray) -> tuple[tuple[int, int] | None, int]:
 
 
 def spoken(found: Explanation, k: int) -> str:
-    """Say in words what spoke for a class, or decided on a number."""
+    """Describe the main contributions to a class or a number in words."""
     total = found.by_class[k].sum()
     if not np.isfinite(total) or total <= 0:
         return ""

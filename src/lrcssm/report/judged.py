@@ -1,4 +1,4 @@
-"""The part of a report about predictions: how good they are, which classes are confused, and what mattered."""
+"""The part of a report about predictions: scores, confused classes and importance of channels."""
 
 import dataclasses
 import html
@@ -39,7 +39,7 @@ class Judged:
     - `found`: their scores.
     - `part`: name of the cases, such as `"test"`.
     - `ids`: name of each case.
-    - `seconds`: most time for the importance of channels.
+    - `seconds`: time limit for the importance of channels.
     - `solver`: of the recurrences.
     """
 
@@ -63,7 +63,7 @@ class Judged:
         return headline(self.found, outputs, targets, self.classes, of=self._units())
 
     def sections(self) -> list[str]:
-        """The pieces of the page; those with nothing to show are left out."""
+        """The sections of the page; empty ones are left out."""
         outputs, targets = observed(self.outputs, self.cases)
         parts = [self._classes(outputs, targets)] if self.classes is not None else [self._residuals(outputs, targets)]
         parts += [self._channels(), self._explanation(), self._furthest()]
@@ -109,7 +109,9 @@ class Judged:
         )  # fmt: skip
         if found is None:
             return section(
-                "Channels", f"Their importance was left out: it would have taken more than {self.seconds:.0f} s.", ""
+                "Channels",
+                f"Their importance was not computed: it would have taken more than {self.seconds:.0f} s.",
+                "",
             )
         names = self.trained.channels or [f"channel {i}" for i in range(self.cases.channels)]
         order = np.argsort(-found.losses, kind="stable")
@@ -145,17 +147,19 @@ class Judged:
         return explanation_section(found, len(self.cases), self.part)
 
     def _furthest(self) -> str:
-        """The most uncertain cases, or those furthest off."""
+        """The most uncertain cases, or those with the largest errors."""
         if isinstance(self.cases.targets, tuple):
             chosen = worst(self.outputs, self.cases, self.classes is not None)
             picture = timelines(self.outputs, self.cases, self.classes, self.ids, chosen)
-            title = f"{self.part.capitalize()} cases that are furthest off"
+            title = f"{self.part.capitalize()} cases with the largest errors"
             return section(title, "True and predicted targets of each step.", wide(plots.svg(picture)))
         outputs, targets = np.asarray(self.outputs), np.asarray(self.cases.targets)
         classify = self.classes is not None
         chosen = outcome.uncertain(outputs, targets, classify)
         title = (
-            f"Most uncertain {self.part} cases" if classify else f"{self.part.capitalize()} cases that are furthest off"
+            f"Most uncertain {self.part} cases"
+            if classify
+            else f"{self.part.capitalize()} cases with the largest errors"
         )
         figures = [(plots.svg(plots.series(self.cases.series[i])), self._caption(int(i))) for i in chosen]
         count = "" if self.cases.channels < 2 else f", {min(self.cases.channels, 8)} of {self.cases.channels} channels"
@@ -182,7 +186,7 @@ def by_class(counts: np.ndarray, classes: Sequence[str]) -> list[list[str]]:
 
 
 def _pairs(counts: np.ndarray, classes: Sequence[str]) -> str:
-    """The pairs of classes that are most often confused, where there are so many classes that a matrix does not show it."""
+    """The pairs of classes that are most often confused, for more classes than a matrix can show."""
     left, rows = counts * (1 - np.eye(len(counts), dtype=int)), []
     while len(classes) > _SHOWN_CLASSES and len(rows) < 5 and left.any():
         pair, number = most_confused(left)
@@ -193,7 +197,7 @@ def _pairs(counts: np.ndarray, classes: Sequence[str]) -> str:
 
 
 def explanation_section(found: Explanation, total: int, part: str) -> str:
-    """The section of a page about an explanation; nothing if there is nothing to compare."""
+    """The section about an explanation; empty if there is nothing to compare."""
     size = np.abs(found.by_class).sum((1, 2, 3))
     known = np.flatnonzero(np.isfinite(size) & (size > 0))
     if not len(known):
@@ -220,9 +224,9 @@ def explanation_section(found: Explanation, total: int, part: str) -> str:
     words = "".join(f"<li>{html.escape(text)}</li>" for k in shown if (text := spoken(found, int(k))))
     cases = f"{len(found.contributions)} of {total}" if len(found.contributions) < total else f"all {total}"
     subject = (
-        "blue speaks for the class, red against it"
+        "blue counts for the class, red against it"
         if found.classes is not None
-        else "blue adds to the predictions, red takes"
+        else "blue raises the predictions, red lowers them"
     )
     about = (
         f"Weights of the read-out times features, summed over groups of features and averaged over {cases} {part} cases: {subject}, and each "
@@ -232,7 +236,7 @@ def explanation_section(found: Explanation, total: int, part: str) -> str:
     if len(shown) < len(size) != 2:
         about += f" {len(shown)} of {len(size)} classes are shown."
     return section(
-        "What spoke for a class" if found.classes is not None else "What decided",
+        "Contributions to each class" if found.classes is not None else "Contributions to the predictions",
         about,
         f"<ul>{words}</ul>" + row(pictures),
     )

@@ -51,7 +51,7 @@ def matrix(
     - `rows`, `columns`: names; none are written if not given.
     - `texts`: written into the cells.
     - `cell`: width and height of a cell, in inches.
-    - `strongest`: the size that has the full colour; the largest one if not given.
+    - `strongest`: the absolute value with the full colour; by default the largest.
     """
     shown = np.nan_to_num(values)
     top = strongest or max(float(np.abs(shown).max()), 1e-300)
@@ -116,7 +116,7 @@ def residuals(targets: np.ndarray, outputs: np.ndarray) -> list[Figure]:
 
 
 def uncertain(outputs: np.ndarray, targets: np.ndarray, classify: bool, count: int = 6) -> np.ndarray:
-    """Positions of the cases that the model is least sure of, or (for numbers) furthest off."""
+    """Positions of the most uncertain cases or, for numbers, of those with the largest errors."""
     if classify:
         ordered = np.sort(outputs, -1)
         return np.argsort(ordered[:, -1] - ordered[:, -2], kind="stable")[:count]

@@ -34,7 +34,7 @@ details summary { cursor: pointer; margin-top: 2rem; } details.near summary { ma
 
 
 def page(title: str, parts: Iterable[str], style: str = "") -> str:
-    """Put together a whole page.
+    """Assemble a page.
 
     **Arguments:**
 
@@ -74,7 +74,7 @@ def head(title: str, about: str, cards: Sequence[tuple[str, str]], headline: str
 
 
 def row(figures: Iterable[tuple[str, str]]) -> str:
-    """Pictures side by side as far as the window is wide enough, with their captions."""
+    """Pictures with captions, in as many columns as fit."""
     each = (
         f"<figure>{picture}" + (f"<figcaption>{html.escape(caption)}</figcaption>" if caption else "") + "</figure>"
         for picture, caption in figures
@@ -83,7 +83,7 @@ def row(figures: Iterable[tuple[str, str]]) -> str:
 
 
 def wide(content: str) -> str:
-    """Content that keeps its size and scrolls sideways if it is wider than the window."""
+    """Content that scrolls sideways if it is wider than the window."""
     return f'<div class="wide">{content}</div>'
 
 
@@ -110,5 +110,5 @@ def bars(rows: Sequence[tuple[str, float, str]]) -> str:
 
 
 def folded(summary: str, content: str) -> str:
-    """Content that opens on a click."""
+    """Collapsible content."""
     return f'<details class="near"><summary>{html.escape(summary)}</summary>{content}</details>'

@@ -99,7 +99,7 @@ def time_constants(layers: Sequence[np.ndarray], steps: int) -> Figure | None:
     for i, found in enumerate(layers):
         kept = np.sort(found[np.isfinite(found)])
         forever = len(found) - len(kept)
-        note = f", {forever} for ever" if forever else ""
+        note = f", {forever} without limit" if forever else ""
         axes.plot(np.arange(len(kept)), kept, ".-", markersize=3, linewidth=0.7, label=f"block {i + 1}{note}")
     axes.axhline(steps, color=GREY, linewidth=1, linestyle=":", zorder=0, label="length of the sequence")
     axes.set(yscale="log", xlabel="unit, sorted", ylabel="steps remembered")

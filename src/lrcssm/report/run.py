@@ -1,4 +1,4 @@
-"""The report of a run: one page that needs nothing else."""
+"""The report of a run: one self-contained page."""
 
 import html
 import json

@@ -57,7 +57,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 
 
 def number(value: float | None) -> str:
-    """As many digits as mean something."""
+    """Format a number with its significant digits."""
     if value is None:
         return "–"
     if value >= 100:
@@ -66,13 +66,13 @@ def number(value: float | None) -> str:
 
 
 def doubts(environment: dict[str, Any], uneven: Sequence[str]) -> list[str]:
-    """Sentences about doubts in measured times. Threads that wait for each other by spinning, as PyTorch's do, can be ten times
-    slower when they do not have their cores to themselves, which would flatter everything else.
+    """Warnings about unreliable measurements of time. Threads that spin while waiting, as PyTorch's do, can be ten times slower
+    on shared cores, which would bias the comparison.
 
     **Arguments:**
 
-    - `environment`: as `lrcssm.machine.environment` gave it.
-    - `uneven`: names of what was measured with times far apart.
+    - `environment`: the result of `lrcssm.machine.environment`.
+    - `uneven`: names of measurements with widely varying times.
     """
     load, cores = environment["load"], environment["cores"]
     sentences = []

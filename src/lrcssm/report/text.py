@@ -1,4 +1,4 @@
-"""Text of users, such as names of classes, channels and files, for pictures."""
+"""Preparation of user text, such as names of classes, channels and files, for pictures."""
 
 LONGEST = 40
 
@@ -14,7 +14,8 @@ def plain(text: object, longest: int = LONGEST) -> str:
 
     **Arguments:**
 
-    - `text`: any text. A dollar sign would begin a formula, and control characters have no place in SVG.
+    - `text`: any text. Dollar signs are escaped, because they start formulas, and control characters, which SVG does not allow,
+        are replaced.
     - `longest`: most characters.
     """
     words = " ".join(str(text).split())

@@ -1,4 +1,4 @@
-"""The constant prediction, which a model has to beat: the most frequent class of the training cases, or their mean target."""
+"""The constant prediction as a baseline: the most frequent class of the training cases, or their mean target."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def constant_of(cases: Cases, *, classify: bool) -> np.ndarray:
 
     **Arguments:**
 
-    - `cases`: with targets, of which those of skipped steps do not count.
+    - `cases`: with targets; those of skipped steps are ignored.
     - `classify`: true if the targets are numbers of classes.
 
     **Returns:**
@@ -39,11 +39,11 @@ def constant_of(cases: Cases, *, classify: bool) -> np.ndarray:
 
 
 def known_constant(kept: Any, outputs: int) -> np.ndarray | None:
-    """The constant output that a file keeps, or `None` if it keeps none that is one.
+    """The constant output stored in a file; `None` if it is missing or invalid.
 
     **Arguments:**
 
-    - `kept`: what the file holds.
+    - `kept`: the stored value.
     - `outputs`: of the model; a constant for classes may leave out the last ones.
     """
     fits = isinstance(kept, list) and 0 < len(kept) <= outputs
@@ -53,11 +53,11 @@ def known_constant(kept: Any, outputs: int) -> np.ndarray | None:
 
 
 def constant_scores(constant: np.ndarray, targets: np.ndarray, classes: Sequence[str] | None) -> dict[str, Any]:
-    """Scores of a constant output, and what it predicts, `prediction`.
+    """Scores of a constant output, and its `prediction`.
 
     **Arguments:**
 
-    - `constant`: as `constant_of` gives it.
+    - `constant`: the result of `constant_of`.
     - `targets`: to compare with.
     - `classes`: names of the classes, or `None` for numbers.
     """
@@ -79,7 +79,7 @@ def doubt(fitted: Any, train: Cases, validation: Cases | None, training: Trainin
 
     **Returns:**
 
-    A sentence, or `None` where there is nothing to warn of, or no validation case to know it from.
+    A message; `None` if the model is better, or without validation cases.
     """
     kept = next((one.scores for one in fitted.history if one.step == fitted.step), {})
     if validation is None or not ("accuracy" in kept or "mse" in kept):

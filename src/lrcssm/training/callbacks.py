@@ -1,7 +1,7 @@
-"""Ready-made callbacks: evaluations to TensorBoard, MLflow and Weights & Biases.
+"""Callbacks that log evaluations to TensorBoard, MLflow and Weights & Biases.
 
 Each is a function of an `Evaluation`, for `callbacks=` of the estimators and `report=` of `lrcssm.training.fit`. The library
-that it writes with is imported at the first evaluation. Copies and pickles hold the settings alone, so that scikit-learn can
+that it writes with is imported at the first evaluation. Copies and pickles contain the settings only, so that scikit-learn can
 clone an estimator with callbacks.
 """
 
@@ -50,7 +50,7 @@ class Callback(abc.ABC):
 
     @abc.abstractmethod
     def _start(self) -> Any:
-        """Import the library and open what is written to."""
+        """Import the library and open the log."""
 
     @abc.abstractmethod
     def _write(self, to: Any, metrics: dict[str, float], step: int) -> None: ...

@@ -27,13 +27,13 @@ from .evaluation import Evaluation
 
 _FACTS = ("best_step", "stale", "over", "seconds", "since")
 LEAST_SECONDS = 1.0
-"""The least time between two checkpoints: small models are evaluated many times a second."""
+"""Shortest time between two checkpoints, since small models are evaluated many times a second."""
 MOST_SECONDS = 60.0
-"""The most: where evaluations are far apart, there is a checkpoint in between."""
+"""Longest time between two checkpoints, also between evaluations."""
 
 
 class CheckpointError(LrcssmError, ValueError):
-    """A checkpoint that cannot be used; its text says why."""
+    """A checkpoint that cannot be used; the message is the reason."""
 
 
 @dataclasses.dataclass
@@ -43,7 +43,7 @@ class Checkpoint:
     **Arguments:**
 
     - `path`: the file.
-    - `run`: what the run is made of; see `identity`.
+    - `run`: identity of the run; see `identity`.
     """
 
     path: str | os.PathLike[str]
@@ -59,11 +59,11 @@ class Checkpoint:
         return path.with_name(path.name + ".previous")
 
     def overdue(self) -> bool:
-        """True if the last checkpoint is so old that the next should not wait for an evaluation."""
+        """True if the next checkpoint is due before the next evaluation."""
         return time.monotonic() - max(self.written, self.begun) > MOST_SECONDS
 
     def write(self, progress: Any, *, final: bool) -> None:
-        """Write the progress, unless that was done a moment ago and this is not the end."""
+        """Write the progress, unless the last checkpoint is recent and the run is not finished."""
         now = time.monotonic()
         if not final and now - self.written < LEAST_SECONDS:
             return
@@ -81,7 +81,7 @@ class Checkpoint:
         self.written, self.damaged = now, False
 
     def read(self, empty: Any) -> Any:
-        """The progress that was written last, or `empty`, which has its shape, if there is none."""
+        """Read the last progress; returns `empty`, which has the same structure, if there is none."""
         complaints = []
         for path in (pathlib.Path(self.path), self.previous):
             if not path.exists():
@@ -120,14 +120,14 @@ class Checkpoint:
         return found
 
     def _reopened(self, header: dict[str, Any]) -> dict[str, Any]:
-        """The facts of a checkpoint; a run that ended after all its steps is not over if there are more of them now."""
+        """The facts of a checkpoint; a finished run counts as unfinished if it has more steps now."""
         facts, made = header["facts"], header["run"]["training"]["steps"]
         ended = bool(facts["history"]) and facts["history"][-1]["step"] == made
         return facts | {"over": facts["over"] and not (ended and made < self.run["training"]["steps"])}
 
     def _compare(self, path: pathlib.Path, other: dict[str, Any]) -> None:
         if not isinstance(other, dict):
-            raise FileError(f"{path} is damaged: it does not say what its run is.")
+            raise FileError(f"{path} is damaged: it does not identify its run.")
         for name, mine in self.run.items():
             theirs = other.get(name)
             if isinstance(theirs, dict) and name in _KINDS:
@@ -143,7 +143,7 @@ class Checkpoint:
 
 
 def _check(found: Any, config: TrainingConfig) -> None:
-    """Refuse facts that no run has, with `InvalidValue`."""
+    """Raise `InvalidValue` for facts that no run can have."""
     counts, seconds = (found.best_step, found.stale, int(found.state.step)), found.seconds
     plain = all(type(one) is int and 0 <= one < 2**31 for one in counts) and type(found.over) is bool
     timed = type(seconds) in (int, float) and 0 <= seconds < math.inf
@@ -162,14 +162,14 @@ _KINDS = {"model": ModelConfig, "training": TrainingConfig}
 
 
 def more_steps(before: Any, now: int) -> Any:
-    """Number of steps of a run that goes on: it may have more than before, and not fewer."""
+    """Number of steps of a resumed run: at least as many as before."""
     return now if isinstance(before, int) and before < now else before
 
 
 def identity(
     model: SequenceModel, train: Cases, validation: Cases | None, config: TrainingConfig, solver: Solver
 ) -> dict[str, Any]:
-    """Identity of a run as JSON holds it: where it starts, what it sees, and how it goes on."""
+    """Identity of a run as JSON values: its initial model, its data and its training."""
     return {
         "model": json.loads(model.config.to_json()),
         "training": dataclasses.asdict(config),

@@ -24,13 +24,13 @@ class TrainingConfig:
     """
 
     steps: int = 1000
-    """Steps of the optimiser, at most."""
+    """Largest number of optimiser steps."""
     batch: int = 16
-    """Cases for each step."""
+    """Number of cases per step."""
     learning_rate: float = 3e-3
     """Largest learning rate."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """Learning rate after the warm-up: `"cosine"` lets it fall to a hundredth, `"constant"` keeps it."""
+    """Learning rate after the warm-up: `"cosine"` reduces it to a hundredth, `"constant"` keeps it."""
     warmup: float = 0.05
     """Share of the steps in which the learning rate rises."""
     weight_decay: float = 0.01
@@ -40,9 +40,9 @@ class TrainingConfig:
     ema: float = 0.99
     """Decay of the averaged weights (faster at the start); 0 for none."""
     label_smoothing: float = 0.1
-    """Share of certainty taken from the true class."""
+    """Label smoothing: probability taken from the true class."""
     class_weights: Literal["balanced"] | None = None
-    """`"balanced"` lets each class count the same, `None` each case."""
+    """`"balanced"` gives all classes the same weight, `None` all cases."""
     monitor: Literal["score", "loss", "last"] = "score"
     """Criterion for the best model on the validation cases: `"score"` (accuracy, or mean squared error) or `"loss"` (log-loss, or
     mean squared error). `"last"` keeps the last weights, which with averaged weights and a falling learning rate is often better
@@ -58,7 +58,7 @@ class TrainingConfig:
     """Memory that a training step may take on each device, beyond Python and the program itself: bytes, or a text such as
     `"1.5GB"`. Chunks and recomputation are chosen so that it fits; `None` chooses by the length."""
     truncate: int | None = None
-    """Steps (after patching) that gradients go back at most (truncated back-propagation through time); `None` for all."""
+    """Largest number of steps (after patching) that gradients go back (truncated back-propagation through time); `None` for all."""
     seed: int = 0
     """Seed of the order of the data and of dropout."""
 

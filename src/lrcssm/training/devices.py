@@ -1,4 +1,4 @@
-"""Training over many devices: a mesh with the axes `batch` and `sequence`, and how the numbers lie on it.
+"""Training over many devices: a mesh with the axes `batch` and `sequence`, and the placement of arrays on it.
 
 The model, the optimiser and the results of a step are replicated on all devices; each device has its share of the cases and of the
 steps of a batch. Between the recurrences, which `lrcssm.Sharded` solves, the compiler lets each device compute its share, and sums
@@ -22,7 +22,7 @@ BATCH, SEQUENCE = "batch", "sequence"
 
 
 def make_mesh(batch: int = 1, sequence: int = 1) -> Mesh:
-    """Devices side by side: `batch` shares of the cases times `sequence` shares of the steps.
+    """Mesh of devices: `batch` shares of the cases times `sequence` shares of the steps.
 
     ```python
     from lrcssm.training import make_mesh
@@ -44,7 +44,7 @@ def make_mesh(batch: int = 1, sequence: int = 1) -> Mesh:
 
 
 def everywhere(tree: Any, mesh: Mesh) -> Any:
-    """All arrays of a tree on all devices alike."""
+    """Replicate all arrays of a tree on all devices."""
 
     def placed(array):
         if not eqx.is_array(array):
@@ -57,7 +57,7 @@ def everywhere(tree: Any, mesh: Mesh) -> Any:
 
 
 def keep_everywhere(tree: Any, solver: Solver) -> Any:
-    """The same inside of a compiled function, if it runs over many devices."""
+    """The same inside a compiled function, if it runs over several devices."""
     if solver.devices is None:
         return tree
     where = NamedSharding(solver.devices, PartitionSpec())
@@ -65,7 +65,7 @@ def keep_everywhere(tree: Any, solver: Solver) -> Any:
 
 
 def spread(batch: Batch, solver: Solver) -> Batch:
-    """A batch with each array where it belongs on the devices."""
+    """Distribute the arrays of a batch over the devices."""
     mesh = solver.devices
     if mesh is None:
         return batch
@@ -79,7 +79,7 @@ def spread(batch: Batch, solver: Solver) -> Batch:
 
 
 def on_all(tree: Any, solver: Solver) -> Any:
-    """A tree on all devices alike, if there are many."""
+    """Replicate a tree on all devices, if there are several."""
     return tree if solver.devices is None else everywhere(tree, solver.devices)
 
 
@@ -94,5 +94,5 @@ def _placed(array: Any, mesh: Mesh, *axes: str) -> jax.Array:
 
 
 def local(tree: Any) -> Any:
-    """The arrays of a tree on the default device of this process, as a model that never saw a mesh has them."""
+    """Move the arrays of a tree to the default device of this process, as if there were no mesh."""
     return jax.tree.map(lambda a: jnp.asarray(np.asarray(a)) if eqx.is_array(a) else a, tree)

@@ -35,13 +35,13 @@ class Evaluation:
 
     @classmethod
     def of(cls, step: int, since: tuple[Past, ...], scores: dict[str, float], seconds: float) -> "Evaluation":
-        """The evaluation after some steps, of which `since` has the losses and iterations."""
+        """The evaluation after some steps; `since` holds their losses and iterations."""
         layers = tuple(float(count) for count in np.mean([counts for _, counts in since], 0))
         loss = float(np.mean([loss for loss, _ in since]))
         return cls(step, loss, scores, seconds, float(np.mean(layers)) if layers else 0.0, layers)
 
     def score(self, config: TrainingConfig) -> float:
-        """The number by which models are compared, larger is better: that of `config.monitor`."""
+        """The score by which models are compared (`config.monitor`); larger is better."""
         if not self.scores:
             return float(self.step)
         if "mse" in self.scores:
@@ -49,13 +49,13 @@ class Evaluation:
         return -self.scores["log_loss"] if config.monitor == "loss" else self.scores["accuracy"]
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields as JSON holds them, which has no NaN."""
+        """Fields as JSON values, without NaN."""
         scores = {name: value if math.isfinite(value) else None for name, value in self.scores.items()}
         return dataclasses.asdict(self) | {"scores": scores, "iterations_by_layer": list(self.iterations_by_layer)}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
-        """The inverse of `to_dict`; `InvalidValue` if a field is not what it should be."""
+        """The inverse of `to_dict`; raises `InvalidValue` for an invalid field."""
         numbers = [fields["loss"], fields["seconds"], fields["iterations"], *fields["iterations_by_layer"]]
         known = [value for value in fields["scores"].values() if value is not None]
         if type(fields["step"]) is not int or fields["step"] < 0 or not all(map(_is_number, (*numbers, *known))):

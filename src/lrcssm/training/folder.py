@@ -1,4 +1,4 @@
-"""The folder of a run and its files."""
+"""The run folder and its files."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from ..locks import alone
 
 
 class RunError(LrcssmError, ValueError):
-    """A run that cannot be started or used; its text says why."""
+    """A run that cannot be started or used; the message is the reason."""
 
 
 class Folder:
@@ -44,7 +44,7 @@ class Folder:
 
     @contextlib.contextmanager
     def claimed(self, *, resume: bool, overwrite: bool) -> Iterator[None]:
-        """Create the folder and hold it against other processes, or refuse if it holds something that would be lost.
+        """Create and lock the folder; raises an error if existing files would be lost.
 
         **Arguments:**
 
@@ -99,7 +99,7 @@ class Folder:
             raise FileError(f"{path} is damaged: it cannot be read as JSON.") from error
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file, at once or not at all."""
+        """Write a text file atomically."""
         write_text(self.file(name), text)
 
 
@@ -110,5 +110,5 @@ _LOCK = ".lock"
 
 
 def _is_ours(name: str) -> bool:
-    """True for a file of a run, also for one that a killed process had not put in its place yet."""
+    """True for a file of a run, including temporary files of a killed process."""
     return name in (*_NAMES, _LOCK) or any(name.startswith(f".{one}.") for one in _NAMES)

@@ -1,8 +1,8 @@
 """The training loop: batches, evaluations on the validation cases, the best weights, checkpoints.
 
-Nothing here depends on anything but the state and the configuration: the order of the data of an epoch comes from the
-seed and the epoch, the dropout of a step from the seed and the step. So a run that resumes from a checkpoint ends where
-an uninterrupted one does, bit for bit.
+Everything here depends on the state and the configuration alone: the order of the data of an epoch comes from the seed and the
+epoch, the dropout of a step from the seed and the step. A run that resumes from a checkpoint therefore gives the result of an
+uninterrupted one, bit for bit.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class Fitted:
 
 
 class Progress(eqx.Module):
-    """Everything that a run changes, and a checkpoint holds. `since` is of the steps after the last evaluation, `seconds` the
+    """Everything that a run changes and a checkpoint stores. `since` is of the steps after the last evaluation, `seconds` the
     time of all steps."""
 
     state: TrainState
@@ -210,7 +210,7 @@ def _judged(progress: Progress, step: Step, evaluation: Evaluation, config: Trai
 
 
 def check_cases(model: SequenceModel, train: Cases, validation: Cases | None) -> None:
-    """Refuse cases that a model cannot learn from."""
+    """Raise an error for cases that the model cannot be trained on."""
     for name, cases in {"training": train, "validation": validation}.items():
         if cases is None:
             continue
@@ -234,7 +234,7 @@ def check_cases(model: SequenceModel, train: Cases, validation: Cases | None) ->
 def _endless(
     train: Cases, lengths: tuple[int, ...], config: TrainingConfig, solver: Solver, skip: int
 ) -> Iterator[Batch]:
-    """Batches for ever, without the first `skip`; an epoch has the same number of them each time."""
+    """Endless batches, without the first `skip`; an epoch has the same number of them each time."""
     each = len(arrange(train, config.batch, lengths=lengths))
     for epoch in itertools.count(skip // each):
         groups = arrange(train, config.batch, np.random.default_rng((config.seed, epoch)), lengths=lengths)

@@ -20,14 +20,14 @@ from ..models.layers import moments
 from .devices import keep_everywhere, spread
 
 LEAST_BATCH = 16
-"""Size that small batches are filled up to where a case is few patches, so that all of them run one program."""
+"""Size to which small batches are filled if cases have few patches, so that all of them share one program."""
 
 
 def losses(
     model: SequenceModel, outputs: Float[Array, "*out"], targets: Any, mask: Any, label_smoothing: Any
 ) -> Float[Array, " batch"]:
-    """Loss of each case: cross-entropy, or the squared error in units of the targets' variance; the mean over its valid steps
-    where each step has a target, without those whose number is NaN or whose class is −1: not every step needs one."""
+    """Loss of each case: cross-entropy, or the squared error in units of the targets' variance; with a target for each step,
+    the mean over the observed steps that have one (not NaN, and not class −1)."""
     if model.classifies(targets):
         wanted = jax.nn.one_hot(targets, outputs.shape[-1], dtype=outputs.dtype)
         share = jnp.asarray(label_smoothing, outputs.dtype)
@@ -77,7 +77,7 @@ def predict(
 
     - `model`: a `SequenceModel`.
     - `cases`: with or without targets.
-    - `batch`: cases that are computed at once.
+    - `batch`: number of cases per batch.
     - `solver`: of the recurrences.
     - `known`: lengths for which programs are compiled already, as for `lrcssm.data.padded_lengths`.
 

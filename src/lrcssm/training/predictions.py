@@ -13,7 +13,7 @@ from .metrics import known_targets, observed, scores
 from .trained import as_probabilities
 
 PARTS = {"test": "test", "validation": "validation (there is no test part)"}
-"""Names of the parts that scores are of, for people."""
+"""Descriptions of the scored parts."""
 
 
 def rows_of(
@@ -68,8 +68,7 @@ def as_csv(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def csv_table(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows, the first of which is the header, as CSV. Text that a spreadsheet would take for a formula gets an apostrophe in
-    front."""
+    """Rows as CSV, the header first. Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([_harmless(value) for value in row] for row in rows)
@@ -99,7 +98,7 @@ def score(outputs: np.ndarray, targets: np.ndarray, *, classify: bool) -> dict[s
 
 def score_cases(outputs: Any, cases: Cases, *, classify: bool) -> dict[str, Any]:
     """Score cases as `score` does. Where each step has a target, all observed steps that have one count the same, `steps` is
-    their number, and the interval is over cases, because steps of one case are alike.
+    their number, and the interval is over cases, because the steps of one case are correlated.
 
     ```python
     import numpy as np
@@ -165,7 +164,7 @@ def sentence(found: dict[str, Any], cases: int, where: str) -> str:
 
 
 def wilson(hits: int, cases: int, z: float = 1.959964) -> tuple[float, float]:
-    """A 95 % interval for a share of cases (Wilson 1927): good also near 0 and 1 and for few cases."""
+    """A 95 % interval for a share of cases (Wilson 1927), accurate also near 0 and 1 and for few cases."""
     share, size = hits / cases, 1 + z**2 / cases
     middle = (share + z**2 / (2 * cases)) / size
     half = z / size * math.sqrt(share * (1 - share) / cases + z**2 / (4 * cases**2))
@@ -174,7 +173,7 @@ def wilson(hits: int, cases: int, z: float = 1.959964) -> tuple[float, float]:
 
 
 def bootstrap(measure: Callable[[np.ndarray], float], cases: int, draws: int = 1000) -> tuple[float, float]:
-    """A 95 % interval from cases that are drawn again and again with replacement; `measure` gets their positions."""
+    """A 95 % bootstrap interval over cases; `measure` is called with their positions."""
     rng = np.random.default_rng(0)
     found = [measure(rng.integers(0, cases, cases)) for _ in range(draws)]
     low, high = np.nanpercentile(found, [2.5, 97.5])

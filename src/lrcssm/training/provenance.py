@@ -1,4 +1,4 @@
-"""The data of a run: where it came from, how it was split, and whether it is still the same."""
+"""Provenance of the data of a run: source, split and checksum."""
 
 import dataclasses
 import os
@@ -18,13 +18,13 @@ from .folder import Folder, RunError
 
 
 def origin(data: Dataset, source: str, directory: str | None) -> dict[str, Any]:
-    """Facts for `run.json`: a checksum, and the source and its directory as found from any folder."""
+    """Facts for `run.json`: a checksum, and absolute paths of the source and its directory."""
     where = None if directory is None else os.path.abspath(os.path.expanduser(directory))
     return {"fingerprint": fingerprint(data), "source": from_anywhere(source), "directory": where}
 
 
 def run_facts(folder: Folder) -> dict[str, Any]:
-    """The content of `run.json`, as far as it is used; `FileError` if a part of it is missing or of another type."""
+    """The content of `run.json`; raises `FileError` if a required part is missing or of another type."""
     found, path = folder.read_json("run.json"), folder.file("run.json")
     text = (str,)
     for where, kinds in {
@@ -46,7 +46,7 @@ def run_facts(folder: Folder) -> dict[str, Any]:
 
 
 def original(folder: Folder, directory: str | None) -> Dataset:
-    """The data of a run; refused if it has changed, since its test cases would then be others."""
+    """The data of a run; raises an error if it has changed, since its test cases are then unknown."""
     facts = run_facts(folder)
     options, kept = facts["options"], facts["data"]
     source = kept["source"]
@@ -56,7 +56,7 @@ def original(folder: Folder, directory: str | None) -> Dataset:
     data = load_data(source, directory=directory or kept["directory"], task=options.get("task"), **columns)
     if kept["fingerprint"] != fingerprint(data):
         raise RunError(
-            f"{pathlib.Path(source).name} is not what it was when {folder.path} was trained ({sum(kept['cases'].values())} "
+            f"{pathlib.Path(source).name} has changed since {folder.path} was trained ({sum(kept['cases'].values())} "
             f"cases then, {len(data)} now), so its test cases are not known; name the data after the run to score all of "
             "its cases, or train again."
         )
@@ -74,8 +74,9 @@ def divide(data: Dataset, kind: str, seed: int) -> Split:
     **Arguments:**
 
     - `data`: the data set.
-    - `kind`: `"source"`, as far as the source decides; `"random"`; or the name of an extension (group `lrcssm.splits`).
-    - `seed`: of what is drawn at random.
+    - `kind`: `"source"`, the parts of the source if it has any; `"random"`; or the name of an extension (group
+        `lrcssm.splits`).
+    - `seed`: of random parts.
     """
     if seed < 0:
         raise InvalidValue(f"The split got seed={seed}; give a whole number of at least 0.")

@@ -1,4 +1,4 @@
-"""The recipe: from the facts about the data to a model and a training. The one place where defaults follow from data.
+"""The recipe: defaults of model and training that follow from the data. This is the only place where defaults depend on data.
 
 Everything that does not follow from the data is a default of `ModelConfig` or `TrainingConfig`, or belongs to an
 architecture (`lrcssm.models.ARCHITECTURES`). Estimators, the command line, sweeps and experiments all call `recipe`.
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, cases: Cases, task: str, outputs: int) -> "Facts":
-        """Facts about some cases. Of unequal lengths that to which the longest is padded counts, so that the folds of a
+        """Facts about some cases. For unequal lengths, the padded length of the longest case counts, so that the folds of a
         cross-validation have the same model."""
         length = padded_lengths(cases)[-1]
         return cls(cases.channels, length, cases.dt is not None, task, outputs)
@@ -73,15 +73,15 @@ def choose_method(
 
     **Arguments:**
 
-    - `method`: one of `METHODS`, where `"auto"` takes liquid features unless something asks for gradient steps.
+    - `method`: one of `METHODS`; `"auto"` takes liquid features unless gradient steps are required.
     - `task`: as for `ModelConfig`.
     - `cases`: number of cases to learn from.
-    - `asked`: names of what was given that only gradient steps know.
-    - `liquid`: names of what was given that only liquid features know.
+    - `asked`: names of given options that apply to gradient steps only.
+    - `liquid`: names of given options that apply to liquid features only.
 
     **Returns:**
 
-    `"ridge"`, `"logistic"` or `"gradient"`, and the reason, to follow a comma.
+    `"ridge"`, `"logistic"` or `"gradient"`, and the reason as a clause.
     """
     if method not in METHODS:
         raise InvalidValue(f"method is {method!r}; give {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
@@ -98,7 +98,7 @@ def choose_method(
             )
         return method, "as given"
     if liquid and (asked or method == "gradient" or not whole):
-        why = f"which {asked[0]} asks for" if method == "auto" and asked else f"for {task}"
+        why = f"required by {asked[0]}" if method == "auto" and asked else f"for {task}"
         raise InvalidValue(f"The method gradient, {why}, does not use {liquid[0]}; leave it out.")
     if method == "gradient":
         return method, "as given"
@@ -143,12 +143,12 @@ def recipe(
         `patch="auto"` counts as not given.
     - `training`: fields of `TrainingConfig` that are given.
     - `preset`: fields to start from instead of an architecture.
-    - `old`: configuration of a model that goes on learning; choices that follow from the data stay as they were.
+    - `old`: configuration of a model that continues to train; choices that follow from the data are kept.
 
     **Returns:**
 
-    A `ModelConfig` and a `TrainingConfig`. A given value comes before the preset or architecture, and that before the choice
-    that follows from the data.
+    A `ModelConfig` and a `TrainingConfig`. Given values take precedence over the preset or architecture, which takes precedence
+    over choices that follow from the data.
     """
     given = {name: value for name, value in model.items() if value is not None and (name, value) != ("patch", "auto")}
     architecture = given.pop("architecture", None)
@@ -187,8 +187,8 @@ def find_preset(name: str, data: Dataset) -> Preset | None:
 
 
 def _beside(start: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields without those that make no sense beside what was given: options of a cell go with the cell, a norm and a missing
-    encoder with the layout."""
+    """Fields without those that do not apply to the given ones: cell options belong to the cell, a norm and a missing encoder
+    to the layout."""
     odd = {"cell_options"} if given.get("cell", start["cell"]) != start["cell"] else set()
     if "layout" in start and given.get("layout", start["layout"]) != start["layout"]:
         odd |= {"norm"} | ({"encoder"} if start.get("encoder") == "none" else set())
@@ -196,16 +196,16 @@ def _beside(start: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _patch(facts: Facts, fields: Mapping[str, Any]) -> int:
-    """About as many steps in a patch as there are patches, so that the cost grows with the root of the length. Windows of a
-    signature are patches, and outputs of each step or forecasts need all steps."""
+    """Patch size: about the square root of the length, so that the cost grows with the square root too. Signatures have windows
+    instead of patches, and per-step outputs and forecasts need all steps."""
     if fields.get("signature") or facts.task in ("per-step", "forecast"):
         return 1
     return max(1, int(facts.length**0.5))
 
 
 def _cell_options(fields: Mapping[str, Any], facts: Facts, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Time constants up to the length of the sequence; and where the time between steps differs, an integrator that stays
-    bounded for any of it. For cells that can do that."""
+    """Options of the cell: time constants up to the length of the sequence and, for irregular steps, an integrator that stays
+    bounded, if the cell supports them."""
     cell = fields.get("cell", "LRC")
     known = options_of(cell) if cell in names() else ()
     windows = dict(fields.get("signature") or {}).get("windows")

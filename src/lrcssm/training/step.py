@@ -1,4 +1,4 @@
-"""One step of training, compiled once for each shape of batch and model, and the loop of checked steps."""
+"""One training step, compiled once for each shape of batch and model, and the loop of checked steps."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 def checked_steps(
     state: TrainState, batches: Iterable[Batch], config: TrainingConfig, solver: Solver
 ) -> Iterator[Step]:
-    """Train on batches one after the other; every step is checked before it is used.
+    """Train on one batch after the other, and check every step.
 
     **Arguments:**
 
@@ -78,7 +78,7 @@ def checked_steps(
 
 
 def _remedy(batch: Batch, status: Status, config: TrainingConfig) -> str:
-    """The likely cause. Weights that training made NaN look like any other argument to a solver."""
+    """The likely cause of a failed step. Weights that became NaN in training look like invalid arguments to a solver."""
     seen = np.asarray(batch.inputs) if batch.mask is None else np.asarray(batch.inputs)[np.asarray(batch.mask)]
     if not np.isfinite(seen).all():
         return 'the training series hold NaN or infinity; clean them, or give Cases.of(..., missing="mask").'

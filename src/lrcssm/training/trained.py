@@ -1,4 +1,4 @@
-"""A trained model with everything that is needed to use it, in memory and in one file."""
+"""A trained model with everything needed to use it, in memory and in a file."""
 
 import dataclasses
 import json
@@ -44,9 +44,9 @@ class Trained:
     - `channels`: names of the channels, if they have any.
     - `missing`: policy for missing values, as for `Cases.of`.
     - `unit`: time of one step in the unit of the data; `None` if training had no times.
-    - `provenance`: further facts as JSON holds them, e.g. the name of the data.
+    - `provenance`: further facts as JSON values, e.g. the name of the data.
     - `extra`: further arrays by name, e.g. the state of an optimiser.
-    - `lengths`: that the training cases were padded to, as `lrcssm.data.padded_lengths` gives them; new cases are padded to these
+    - `lengths`: padded lengths of the training cases (`lrcssm.data.padded_lengths`); new cases are padded to the same lengths
         where they fit, so that few programs are compiled.
     """
 
@@ -74,8 +74,8 @@ class Trained:
 
         **Arguments:**
 
-        - `cases`: cases with the channels of training, or a data set that is brought into that form.
-        - `batch`: cases that are computed at once.
+        - `cases`: cases with the channels of training, or a data set, which is converted.
+        - `batch`: number of cases per batch.
         - `solver`: of the recurrences.
         """
         given = self.cases(cases) if isinstance(cases, Dataset) else cases
@@ -103,7 +103,7 @@ class Trained:
         return self.classes[found.argmax(-1)]
 
     def stream(self, count: int | None = None) -> Stream:
-        """Make a stream, which predicts after each sample: see `lrcssm.models.Stream`.
+        """Make a stream, which predicts after each sample; see `lrcssm.models.Stream`.
 
         **Arguments:**
 
@@ -112,7 +112,7 @@ class Trained:
         return Stream(self.model.stepper() if isinstance(self.model, LiquidModel) else self.model, count)
 
     def cases(self, data: Dataset, missing: str | None = None) -> Cases:
-        """Cases of a data set as the model takes them: channels and classes in the order of training, time in its unit.
+        """Convert a data set to cases for the model: channels and classes in the order of training, time in its unit.
 
         **Arguments:**
 
@@ -139,12 +139,12 @@ class Trained:
         return same.cases(missing or self.missing, self.unit)
 
     def order_of(self, given: Sequence[str], subject: str, remedy: str = "") -> list[int] | None:
-        """Positions of the channels of training among some names; `None` if they are in their places, or have no names.
+        """Positions of the channels of training among some names; `None` if they are already in order, or have no names.
 
         **Arguments:**
 
         - `given`: names of all channels.
-        - `subject`, `remedy`: start and end of the sentence that refuses other names.
+        - `subject`, `remedy`: start and end of the error message for other names.
         """
         if self.channels is None:
             return None
@@ -160,7 +160,7 @@ class Trained:
         return [list(given).index(name) for name in known]
 
     def _timed(self, data: Dataset) -> Dataset:
-        """The data with times if the model knows a unit of them, and without if it does not."""
+        """The data with times if the model was trained with times, and without otherwise."""
         if self.unit is None:
             if data.times is not None:
                 raise InvalidValue(
@@ -181,7 +181,7 @@ class Trained:
             return data.targets
         if unknown := [name for name in data.classes if name not in names]:
             raise InvalidValue(
-                f"{data.name} has the class {unknown[0]!r}, which the model does not know; its classes are {', '.join(names)}."
+                f"{data.name} has the class {unknown[0]!r}, which is not a class of the model; its classes are {', '.join(names)}."
             )
         own = np.array([names.index(name) for name in data.classes])
         return tuple(own[one] for one in data.targets) if isinstance(data.targets, tuple) else own[data.targets]
@@ -214,7 +214,7 @@ class Trained:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trained":
-        """Read a file that `save` wrote; a file that is something else raises `FileError`.
+        """Read a file of `save`; any other file raises `FileError`.
 
         **Arguments:**
 

@@ -1,1 +1,1 @@
-"""Sweeps: many runs with different settings, by any number of processes, on Optuna."""
+"""Hyper-parameter searches with Optuna: many runs with different settings, by any number of processes."""

@@ -2,13 +2,13 @@
 
 A trial belongs to the worker that holds the lock of its folder. The operating system releases the lock of a process that
 dies, so a trial that the storage calls running, but whose folder is not locked, has lost its worker; the next worker that
-locks it resumes it. The lock is taken before the storage is read, so this cannot be misjudged.
+locks it resumes it. The lock is taken before the storage is read, so there is no race.
 
 Workers on other machines do not see such locks. Where a study is kept in a database, a worker also holds a *lease*: an
-attribute of the trial with the worker's name and a counter. A lease has expired when its counter has not changed for a
-while, by the clock of the worker that watches it. To take it over, a worker writes its own name, waits a moment and reads it
-again: of several that try, the last one to write has it. A worker that was suspended and lost its lease finds out at its next
-beat and stops. If both finish the trial, the first result counts, and the second is the same.
+attribute of the trial with the worker's name and a counter. A lease has expired when its counter has not changed for a while,
+by the clock of the worker that watches it. To take it over, a worker writes its own name, waits a moment and reads it again: of
+several that try, the last one to write has it. A worker that was suspended and lost its lease detects this at its next beat and
+stops. If both finish the trial, the first result counts, and the second is the same.
 
 Optuna's own heartbeat and retry do less: only its SQL storage has heartbeats (neither a journal nor the gRPC proxy), a stale
 trial is found after a grace period even on one machine, and it is marked as failed and queued again under another number, so
@@ -32,7 +32,7 @@ LEASE = "lease"
 
 
 class Lost(Exception):
-    """The trial of a worker that was out of reach was taken over by another."""
+    """Raised if the trial of a disconnected worker was taken over by another."""
 
 
 class Leases:

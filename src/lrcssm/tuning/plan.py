@@ -1,4 +1,4 @@
-"""The plan of a study: everything that a worker must know, kept in the study itself."""
+"""The plan of a study: all settings that a worker needs, stored in the study itself."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ class Plan:
     - `seeds`: one run of each trial for each.
     - `space`: fields that the trials differ in.
     - `pruner`: `"median"`, `"halving"` or `"none"`.
-    - `data`: a checksum, so that no worker takes other data.
+    - `data`: a checksum, so that all workers use the same data.
     """
 
     source: str
@@ -74,13 +74,13 @@ class Plan:
         return checksum(model, training, shared, self.data)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON holds it."""
+        """The plan as JSON values."""
         # A tuple becomes a list here already, as it will when it is stored.
         return json.loads(json.dumps(dataclasses.asdict(self) | {"space": self.space.to_json()}))
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Plan":
-        """The inverse of `to_json`; `InvalidValue`, `KeyError` or `TypeError` if it is not what that gives."""
+        """The inverse of `to_json`; raises `InvalidValue`, `KeyError` or `TypeError` for anything else."""
         kinds = {
             "source": str, "directory": str | None, "columns": dict, "settings": dict, "model": dict, "training": dict,
             "seeds": list, "space": dict, "pruner": str, "data": str,
@@ -108,11 +108,11 @@ class Material:
 
     @classmethod
     def of(cls, plan: Plan, directory: str | None) -> "Material":
-        """Read the data; `InvalidValue` if it is not that of the study."""
+        """Read the data; raises `InvalidValue` if they are not those of the study."""
         data = load(plan.source, directory=directory or plan.directory, **plan.columns)
         if fingerprint(data) != plan.data:
             raise InvalidValue(
-                f"{data.name} has changed since the study was made; restore the data, or make another study."
+                f"{data.name} has changed since the study was created; restore the data, or create another study."
             )
         return cls(plan, data)
 

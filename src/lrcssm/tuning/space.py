@@ -19,9 +19,9 @@ OPTIONS = {"architecture": Option("architecture", str, None, "")} | {
 }
 """Options that a study can vary."""
 MOST_POINTS = 10**6
-"""Most points of a grid."""
+"""Largest number of points of a grid."""
 COMPILED_FOR = {name for name in OPTIONS if name not in options_of(TrainingConfig)} | {"batch"}
-"""Options that need another compiled program for another value; all others are arguments of one program."""
+"""Options whose values are compiled into the program; all others are arguments of one program."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Axis:
         return self.values if self.range is None else self.range
 
     def suggested(self, trial: Any) -> Any:
-        """The value of an Optuna trial; its sampler chooses one if it has none yet."""
+        """The value of an Optuna trial, chosen by its sampler if it has none yet."""
         if self.range is None:
             return trial.suggest_categorical(self.name, self.values)
         return trial.suggest_float(self.name, *self.range, log=True)
@@ -93,7 +93,7 @@ class Space:
         return {axis.name: axis.suggested(trial) for axis in self.axes}
 
     def to_json(self) -> dict[str, Any]:
-        """The space as JSON holds it."""
+        """The space as JSON values."""
         return {
             "grid": self.grid,
             "axes": {a.name: a.values if a.range is None else {"range": a.range} for a in self.axes},
@@ -101,7 +101,7 @@ class Space:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Space":
-        """The inverse of `to_json`; `InvalidValue` if it is not what that gives."""
+        """The inverse of `to_json`; raises `InvalidValue` for anything else."""
         axes = []
         for name, values in found["axes"].items():
             ranged = isinstance(values, dict)

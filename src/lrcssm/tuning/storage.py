@@ -57,7 +57,7 @@ def open_place(study: str, where: str | None, *, make: bool) -> Place:
     if path.is_dir():
         raise InvalidValue(f"The storage {where} is a folder; give a file, or the address of a database.")
     if not path.exists() and not make:
-        raise InvalidValue(f"There is no study in {path}; make it with lrcssm tune start.")
+        raise InvalidValue(f"There is no study in {path}; create it with lrcssm tune start.")
     if make:
         path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
@@ -75,7 +75,7 @@ def open_place(study: str, where: str | None, *, make: bool) -> Place:
 
 
 class Journal(JournalFileBackend):
-    """The file of a journal, which is named in the error of a full disk."""
+    """Journal file that names itself in the error of a full disk."""
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         with writing(self._file_path):

@@ -1,7 +1,7 @@
 """A study: its plan, and one trial for each point of it.
 
-All trials are queued when the study is made: the points of a grid, or as many empty trials as a search has. No worker adds or
-copies one, so a trial keeps its number and is finished once, however often it is interrupted.
+All trials are queued when the study is created: the points of a grid, or as many empty trials as a search has. No worker adds
+or copies one, so a trial keeps its number and is finished once, however often it is interrupted.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ class Study:
             return study
 
     def check(self) -> None:
-        """Refuse trials that no study of lrcssm has, with `InvalidValue`."""
+        """Raise `InvalidValue` for trials that no study of lrcssm can have."""
         planned = self.optuna.user_attrs.get(TRIALS, 0)
         if type(planned) is not int or not 0 <= planned <= MOST_TRIALS:
             raise InvalidValue("its number of trials is not a number")
@@ -82,7 +82,7 @@ class Study:
 
     @classmethod
     def make(cls, name: str, place: Place, plan: Plan, trials: int | None) -> "Study":
-        """Make a study, or open the one that was made with the same plan.
+        """Create a study, or open the one with the same name and plan.
 
         **Arguments:**
 
@@ -143,7 +143,7 @@ class Study:
         return Folder(self.folder / f"trial-{trial.number}")
 
     def settings(self, trial: FrozenTrial) -> dict[str, Any]:
-        """Settings of a trial, as far as they are decided."""
+        """Settings of a trial, as far as they are known."""
         return dict(trial.params or trial.system_attrs.get("fixed_params", {}))
 
     def started(self, trial: FrozenTrial, steps: int) -> tuple[optuna.Trial, dict[str, Any]]:
@@ -163,7 +163,7 @@ class Study:
 
 @contextlib.contextmanager
 def _undamaged(name: str) -> Iterator[None]:
-    """Refuse a study whose attributes are not what they should be, in one sentence."""
+    """Convert errors in the attributes of a study to a message that it is damaged."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:

@@ -1,4 +1,4 @@
-"""The state of a study in words and numbers."""
+"""Summary of a study in words and numbers."""
 
 import warnings
 from typing import Any
@@ -11,7 +11,7 @@ from .study import ERROR, Study, finished_well
 
 STATES = {
     TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "given up early",
+    TrialState.PRUNED: "stopped early",
     TrialState.FAIL: "failed",
     TrialState.RUNNING: "running",
     TrialState.WAITING: "waiting",
@@ -19,7 +19,7 @@ STATES = {
 
 
 def facts(study: Study) -> dict[str, Any]:
-    """All facts about a study, as JSON holds them."""
+    """All facts about a study, as JSON values."""
     trials = study.trials()
     return {
         "study": study.name,

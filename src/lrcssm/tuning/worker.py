@@ -33,7 +33,7 @@ from .summary import duration, summary, words
 PAUSE = 1.0
 """Seconds to wait before asking again whether the trials of other workers are finished or abandoned."""
 LIVES = 3
-"""Number of workers in a row that may die at a trial without progress before it is given up; it may be the cause."""
+"""Number of workers in a row that may die at a trial without progress before the trial is abandoned."""
 QUIET = 5.0
 """Seconds between two reports of a trial when no pruner needs them."""
 
@@ -44,8 +44,8 @@ def work(study: Study, material: Material, timeout: float | None = None, leases:
     **Arguments:**
 
     - `study`, `material`: a study and its data.
-    - `timeout`: seconds after which no trial is begun.
-    - `leases`: of this worker, where workers on other machines may take part; made with their defaults if not given.
+    - `timeout`: seconds after which no trial is started.
+    - `leases`: of this worker, if there are workers on other machines; created with their defaults if not given.
     """
     keep_memory()
     remember_compilations()
@@ -127,7 +127,7 @@ class Shift:
             value = self._value(mine, running, settings)
         except TrialPruned:
             self._told(running, state=TrialState.PRUNED)
-            return f"{words(settings)}: given up early"
+            return f"{words(settings)}: stopped early"
         except (FloatingPointError, ValueError, MemoryError, jax.errors.JaxRuntimeError) as error:
             if self.interrupted:
                 raise KeyboardInterrupt from None
@@ -157,7 +157,7 @@ class Shift:
         return float(np.mean(scores))
 
     def _deadly(self, trial: FrozenTrial) -> bool:
-        """Record the death of a worker at a trial; true if the trial is to be given up."""
+        """Record the death of a worker at a trial; returns true if the trial is to be abandoned."""
         deaths = [*trial.user_attrs.get(DEATHS, []), len(trial.intermediate_values)]
         self._note(trial, DEATHS, deaths)
         return len(deaths) >= LIVES and len(set(deaths[-LIVES:])) == 1
@@ -178,7 +178,7 @@ class Shift:
 
 
 class Reports:
-    """Reports of a trial's evaluations to Optuna; raises `TrialPruned` if the trial is to be given up.
+    """Reports of a trial's evaluations to Optuna; raises `TrialPruned` if the trial is to be stopped.
 
     **Arguments:**
 

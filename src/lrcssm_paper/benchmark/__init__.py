@@ -182,7 +182,7 @@ class LongBenchmark(Sizes):
     num_blocks: int = 6
     batch: int = 1
     chunks: tuple[int, ...] = ()
-    """Also measure each length in chunks of this many steps, beside the model's own choice."""
+    """Also measure each length in chunks of this many steps, next to the model's own choice."""
     memory: Annotated[str | None, Arg("BYTES")] = None
     """Largest memory of a training step, such as 500MB, for the model's own choice of chunks."""
     released: bool = False
@@ -200,11 +200,11 @@ class StreamBenchmark(Timed):
     dataset: str = "EigenWorms"
     """Data set whose published model is measured."""
     streams: tuple[int, ...] = (1, 1000)
-    """Numbers of streams that get a sample at once."""
+    """Numbers of streams that advance at once."""
     steps: int = 2000
     """Samples in each round, over all streams."""
     threads: bool = False
-    """Let JAX hand each step to a thread of its own, as it does by default."""
+    """Run each step in a separate thread, which is JAX's default."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ class ArchiveBenchmark(Drawn):
     threads: Annotated[int | None, Arg("INT")] = None
     """Threads of each classifier; by default all cores."""
     results: Annotated[str, Arg("FILE.jsonl")] = "runs/archive.jsonl"
-    """Results, one line for each classifier and data set, written as they come; finished ones are not run again."""
+    """File for the results, one line for each classifier and data set; finished ones are not repeated."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Classifiers over a folder of data sets: accuracy, log-loss, time, wins and losses, and average ranks.
 
-Results are written as JSON lines while they come, so that an interrupted run goes on where it was.
+Results are appended as JSON lines, so that an interrupted run can be resumed.
 """
 
 import json
@@ -25,7 +25,7 @@ _KEY = ("dataset", "model", "seed", "threads", "data")
 
 
 def measure(options: ArchiveBenchmark) -> dict[str, Any]:
-    """Run what has no result yet.
+    """Run the classifiers and data sets without a result.
 
     **Returns:**
 
@@ -95,7 +95,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def compare(rows: Sequence[dict[str, Any]], models: Sequence[str]) -> list[dict[str, Any]]:
-    """Compare the first classifier with each one, over the data sets that both take.
+    """Compare the first classifier with each one, over the data sets that both accept.
 
     **Arguments:**
 
@@ -153,7 +153,7 @@ def show(record: dict[str, Any]) -> None:
         title=f"Test accuracy, %; {facts['processor']}, {record['options']['threads'] or facts['cores']} threads",
         notes=[
             *(f"{model} is left out: {why}." for model, why in record["unavailable"].items()),
-            *dict.fromkeys(f"{row['model']} does not take {row['dataset']}: {row['refused']}" for row in rows if "refused" in row),
+            *dict.fromkeys(f"{row['model']} does not accept {row['dataset']}: {row['refused']}" for row in rows if "refused" in row),
         ],
     )  # fmt: skip
     if not models:
@@ -171,7 +171,7 @@ def show(record: dict[str, Any]) -> None:
             ]
             for one in summary
         ],
-        title=f"Over the data sets that a classifier and {models[0]} both take",
+        title=f"Over the data sets that a classifier and {models[0]} both accept",
         notes=[
             f"Wins, draws and losses are those of {models[0]}. Seconds are sums, with compilation. No log-loss: a classifier "
             "without probabilities.",

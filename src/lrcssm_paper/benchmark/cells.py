@@ -34,7 +34,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "LSTM": {"LSTM-cell": {"gates_see": "cell"}},
 }
-"""Names and options of the variants of a cell, beside its defaults."""
+"""Names and options of the variants of a cell."""
 
 _REFERENCE = "LRC"
 # Steps from which the time of a dense cell is estimated.

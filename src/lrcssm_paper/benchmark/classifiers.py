@@ -62,7 +62,7 @@ def checksum(files: tuple[pathlib.Path, pathlib.Path]) -> str:
 
 
 def why_unavailable(name: str) -> str | None:
-    """Reason for which a classifier cannot be run here; `None` if it can. Unknown names raise `InvalidValue`."""
+    """Reason why a classifier cannot be run here; `None` if it can. Unknown names raise `InvalidValue`."""
     if name in RIVALS:
         lacking = [f'{package} is not installed (pip install "lrcssm[{extra}]")' for package, extra in _NEEDS[name].items()
                    if importlib.util.find_spec(package) is None]  # fmt: skip
@@ -100,8 +100,8 @@ def run(name: str, pair: Pair, *, seed: int, threads: int | None) -> dict[str, A
 
     **Returns:**
 
-    `accuracy`, `log_loss` (`None` where the probabilities are all 0 or 1), `fit_s` and `predict_s`; or `refused`, the error
-    of a classifier that does not take these data.
+    `accuracy`, `log_loss` (`None` where the probabilities are all 0 or 1), `fit_s` and `predict_s`; or `refused`, the error of
+    a classifier that does not accept the data.
     """
     (train, labels), (test, truth) = pair
     missing = any(np.isnan(one).any() for one in (*train, *test))
@@ -121,7 +121,7 @@ def run(name: str, pair: Pair, *, seed: int, threads: int | None) -> dict[str, A
 
 
 def log_loss(probabilities: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> float | None:
-    """Mean of −log p of the true class; `None` if all probabilities are 0 or 1, which are votes and no probabilities."""
+    """Mean of −log p of the true class; `None` if all probabilities are 0 or 1, which are votes."""
     if np.isin(probabilities, (0.0, 1.0)).all():
         return None
     places = {label: i for i, label in enumerate(classes.tolist())}
@@ -133,7 +133,7 @@ def log_loss(probabilities: np.ndarray, classes: np.ndarray, truth: np.ndarray) 
 
 @contextlib.contextmanager
 def limited_to(threads: int | None) -> Iterator[None]:
-    """Keep all threads of this process on so many cores, where the system can."""
+    """Restrict all threads of this process to a number of cores, where the system supports it."""
     if threads is None:
         yield
         return

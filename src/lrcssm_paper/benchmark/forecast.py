@@ -40,7 +40,7 @@ ONCE = ("LrcSSMForecaster",)
 
 
 def measure(options: ForecastBenchmark) -> dict[str, Any]:
-    """Roll all forecasters over all series.
+    """Evaluate all forecasters on all series by rolling origins.
 
     **Returns:**
 
@@ -120,7 +120,7 @@ def show(record: dict[str, Any]) -> None:
         f"MAE relative to {RIVAL}, over {record['options']['origins']} rolling origins; the first column is its MAE."
     ]
     if record["unavailable"]:
-        notes.append(f"Left out, for want of aeon: {', '.join(record['unavailable'])}.")
+        notes.append(f"Left out, because aeon is not installed: {', '.join(record['unavailable'])}.")
     heads = ("series<", "  MAE", *(f"  {one['model']}" for one in summary))
     print_table(heads, rows, title="Forecasters", notes=[*notes, *doubts(record["environment"], [])])
 

@@ -1,4 +1,4 @@
-"""Shared by the benchmarks of layers: one layer, forward and with its gradient.
+"""Common parts of the layer benchmarks: one layer, forward and with its gradient.
 
 The gradient is that of all parameters and of the inputs, for a fixed random cotangent of all outputs.
 """
@@ -82,7 +82,7 @@ def jax_program(case: Case, evaluate: Callable[[Any, Any, Any], tuple[Any, Any]]
 
 @contextlib.contextmanager
 def compilers() -> Iterator[Executor]:
-    """Give a pool with a thread for each core; tasks that have not begun at the end are dropped."""
+    """Thread pool with a thread for each core; tasks that have not started at the end are dropped."""
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
         yield pool
@@ -156,5 +156,5 @@ def step_us(measured: dict[str, Any] | None, length: int) -> float | None:
 
 
 def uneven(row: dict[str, Any]) -> bool:
-    """Tell if the times of a pass are far apart."""
+    """True if the times of a pass vary widely."""
     return any(is_uneven(row[name]) for name in PASSES)

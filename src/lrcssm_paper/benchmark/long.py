@@ -1,6 +1,6 @@
 """Training on ever longer sequences: time for each of their steps, and memory.
 
-The model takes a long sequence in chunks, so that its memory does not grow in proportion to the length.
+The model processes a long sequence in chunks, so its memory does not grow in proportion to the length.
 """
 
 import textwrap

@@ -166,7 +166,7 @@ def _probe(model: SequenceModel, batch: int) -> float:
 def show(record: dict[str, Any]) -> None:
     """Print a record as a table, and explain its columns."""
     options, facts, rows = record["options"], record["environment"], record["rows"]
-    where = f"of what was published for {options['published']}, 1,000 of which are the paper's run times"
+    where = f"of the configurations published for {options['published']}, 1,000 of which are the paper's run times"
     if options["published"] is None:
         where = f"at T = {options['length']:,}, {sizes_of(options)}"
     print_table(

@@ -1,4 +1,4 @@
-"""Records of benchmarks: measuring with readable failures, and writing what was measured."""
+"""Records of benchmarks: measurement with readable errors, and output of the results."""
 
 import contextlib
 import dataclasses
@@ -62,7 +62,7 @@ def command_line(name: str, options: Any) -> str:
 
 @contextlib.contextmanager
 def measuring(sizes: str) -> Iterator[Callable[[str], None]]:
-    """Surround a measurement: gives a function that shows progress, and turns failures into sentences.
+    """Context of a measurement: yields a progress function, and converts failures to messages.
 
     **Arguments:**
 
@@ -83,7 +83,7 @@ def measuring(sizes: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows a line on standard error in place of the last one, if that is a terminal."""
+    """Yield a function that replaces the last line on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

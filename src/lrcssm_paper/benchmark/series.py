@@ -1,4 +1,4 @@
-"""Series for the benchmark of forecasters: four real ones that aeon brings, and four that are made."""
+"""Series for the forecasting benchmark: four real ones that come with aeon, and four synthetic ones."""
 
 import warnings
 from collections.abc import Callable

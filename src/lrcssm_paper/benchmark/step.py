@@ -1,4 +1,4 @@
-"""Shared by the benchmarks of models: one training step, with loss, gradient, Adam and the average of the weights."""
+"""Common parts of the model benchmarks: one training step, with loss, gradient, Adam and the average of the weights."""
 
 import contextlib
 import os
@@ -41,14 +41,14 @@ def compiled(*given: Any) -> Any:
 
 
 def compiled_in(given: tuple[Any, ...]) -> tuple[Any, float]:
-    """Compile a training step, and give the seconds of tracing and compiling too."""
+    """Compile a training step; also returns the seconds of tracing and compiling."""
     jax.block_until_ready(jax.tree.leaves(given))
     start = time.perf_counter()
     return compiled(*given), time.perf_counter() - start
 
 
 def megabytes(step: Any) -> float | None:
-    """The arrays of a compiled step beyond its arguments, in MB of 10⁶ bytes, where the compiler says."""
+    """Memory of a compiled step beyond its arguments, in MB of 10⁶ bytes, if the compiler reports it."""
     analysis = step.compiled.memory_analysis()
     return None if analysis is None else (analysis.temp_size_in_bytes + analysis.output_size_in_bytes) / 1e6
 
@@ -63,7 +63,7 @@ def too_large(planned: float | None) -> str | None:
 
 @contextlib.contextmanager
 def fresh_compilations() -> Iterator[None]:
-    """Compile without the files of earlier processes."""
+    """Compile without the disk cache."""
     keep = jax.config.jax_enable_compilation_cache  # pyright: ignore[reportAttributeAccessIssue]
     jax.config.update("jax_enable_compilation_cache", False)
     try:
@@ -73,7 +73,7 @@ def fresh_compilations() -> Iterator[None]:
 
 
 def _available() -> float:
-    """Megabytes of free memory, where the system says."""
+    """Megabytes of free memory, if the system reports it."""
     names = getattr(os, "sysconf_names", {})
     if jax.default_backend() != "cpu" or "SC_AVPHYS_PAGES" not in names:
         return float("inf")

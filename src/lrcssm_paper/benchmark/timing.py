@@ -126,7 +126,7 @@ def ratio(mine: dict[str, Any] | None, other: dict[str, Any] | None) -> float | 
 
 
 def is_uneven(found: dict[str, Any] | None) -> bool:
-    """Tell if the times of a measurement are far apart."""
+    """True if the times of a measurement vary widely."""
     return found is not None and found["median_ms"] > 1.5 * found["best_ms"]
 
 
@@ -139,7 +139,7 @@ def compiled_bytes(jitted: Any, *arguments: Any) -> int | None:
 
     **Returns:**
 
-    Bytes as planned by the compiler, or `None` if the backend does not say.
+    Bytes as planned by the compiler, or `None` if the backend does not report it.
     """
     analysis = jitted.lower(*arguments).compile().memory_analysis()
     if analysis is None:

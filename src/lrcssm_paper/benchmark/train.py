@@ -85,16 +85,16 @@ def products(size: Configuration, batch: int) -> list[tuple[int, int, int]]:
 
 
 def operations(size: Configuration, batch: int) -> int:
-    """Floating-point operations of all products: each map forward and in its two gradients, but for the inputs of the
-    model, which have none."""
+    """Floating-point operations of all products: each map forward and in its two gradients, except for the inputs of the model,
+    which have none."""
     first, *others = (2 * rows * inputs * outputs for rows, inputs, outputs in products(size, batch))
     return 2 * first + 3 * sum(others)
 
 
 def matmuls(size: Configuration, batch: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A jitted function that computes these products and as good as nothing else, and arguments for it.
+    """A jitted function that computes these products and almost nothing else, and its arguments.
 
-    The maps are chained as in the model, so that each reads what was written just before. The two drives of a block are
+    The maps are chained as in the model, so that each reads the output of the previous one. The two drives of a block are
     added, which takes one pass over memory; nothing else is elementwise.
     """
     maps = products(size, batch)

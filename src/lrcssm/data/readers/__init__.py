@@ -1,6 +1,6 @@
-"""Data sets from files: one function that knows the formats.
+"""Readers of data files: one function for all formats.
 
-Nothing in a file is ever executed, nothing is allocated because a file claims a size, and each error is one sentence that names
+Nothing in a file is ever executed, declared sizes are not trusted for allocations, and each error is one sentence that names
 the file.
 """
 
@@ -23,7 +23,7 @@ from .ts import read_ts
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet")
 SUFFIXES = (".ts", ".arff", ".npz", *TABLES)
-"""Endings of readable files, in order of preference; `.gz` may follow those of text."""
+"""File extensions that can be read, in order of preference; text formats may also end in `.gz`."""
 TASKS = ("classify", "regress", "per-step")
 
 
@@ -54,11 +54,11 @@ def read(
 
     - `path`: a file that ends in `.ts`, `.arff`, `.npz`, `.csv`, `.tsv`, `.txt` or `.parquet` (which needs pyarrow), text also
         packed as `.gz`; or a folder with files for training and test, with one file, with a table for each case, or with a
-        folder of them for each class. The documentation shows each.
-    - `task`: `"classify"` or `"regress"` where a file leaves it open, `"per-step"` if each step has a target; decided by what
-        the targets look like if not given.
-    - `target`, `case`, `time`: names of columns of a table: targets, cases (several are taken together) and times; `"none"` if no
-        column is. Guessed if not given; `Dataset.guess` is one sentence about that.
+        folder of them for each class. See the page "Data formats".
+    - `task`: `"classify"` or `"regress"` where a file leaves it open, `"per-step"` if each step has a target; by default
+        guessed from the targets.
+    - `target`, `case`, `time`: names of columns of a table: targets, cases (several are taken together) and times; `"none"` for
+        no column. Guessed if not given; `Dataset.guess` describes the guess.
     - `ignore`: names of columns that are left out.
     - `channels`: names of the columns with values; all columns without another role if not given.
 
@@ -83,7 +83,7 @@ def read(
 
 
 def _by_extension(folder: pathlib.Path) -> Dataset | None:
-    """Read a folder whose layout an installed extension knows."""
+    """Read a folder with a layout that an installed extension supports."""
     for name in plugins.find("readers"):
         reader = plugins.load("readers", name)
         if reader is not None and (found := reader(folder)) is not None:
@@ -100,13 +100,13 @@ def read_parts(
 
     - `paths`: of `"train"`, `"test"` and optionally `"validation"`. Whether whole numbers are classes is decided for all parts
         together.
-    - `name`: of the data set, where the files themselves do not agree on one.
+    - `name`: of the data set, if the files do not agree on one.
     - `task`: as for `read`.
     - `columns`: roles of columns.
 
     **Returns:**
 
-    A `Dataset` whose split tells the parts apart.
+    A `Dataset` with a split.
     """
     files = {part: pathlib.Path(path) for part, path in paths.items()}
     if not {"train", "test"} <= set(files) <= {"train", "validation", "test"}:
@@ -117,7 +117,7 @@ def read_parts(
 
 
 def _readers(columns: Columns, task: str | None) -> dict[str, Reader]:
-    """Return the readers of all formats, of which only tables have columns to choose from."""
+    """Return the readers of all formats; only tables have selectable columns."""
 
     def guarded(reader: Reader, tables: bool) -> Reader:
         def read_one(path: pathlib.Path) -> Dataset:
@@ -154,7 +154,7 @@ def _read_file(source: pathlib.Path, readers: Mapping[str, Reader]) -> Dataset:
 
 
 def _guarded(source: pathlib.Path, make: Callable[[], Dataset], task: str | None) -> Dataset:
-    """Turn errors of the system into sentences that name the file."""
+    """Convert errors of the system to messages that name the file."""
     try:
         return settle(make(), source, task)
     except FileNotFoundError:

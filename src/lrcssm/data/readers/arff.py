@@ -1,4 +1,4 @@
-"""Weka's `.arff`, in the two ways of the UEA and UCR archives: a column for each step, or a relational attribute."""
+"""Weka's `.arff`, in the two layouts of the UEA and UCR archives: a column for each step, or a relational attribute."""
 
 import dataclasses
 import pathlib
@@ -129,7 +129,7 @@ def _nominal(text: str) -> tuple[str, ...]:
 
 
 def _cells(line: str) -> list[str]:
-    """Split a line at its commas, but for those in quotes."""
+    """Split a line at its commas, except those in quotes."""
     if "'" not in line and '"' not in line:
         return line.split(",")
     cells, place = [], 0

@@ -1,4 +1,4 @@
-"""Data sets from what readers find: classes, steps of equal time, padding; and several parts joined to one."""
+"""Construction of data sets by readers: classes, equal steps, padding, and joining of parts."""
 
 import dataclasses
 import itertools
@@ -39,7 +39,7 @@ def build(
     - `classes`: as the source lists them; those that occur if not given.
     - `open`: the text of `labels` may also be numbers of a regression, which `settle` decides.
     - `times`: time of each step.
-    - `trim`: steps at the end without any value are padding and dropped.
+    - `trim`: drop trailing steps without any value, which are padding.
     - `fields`: further fields of `Dataset`.
     """
     series = list(series)
@@ -74,7 +74,7 @@ def settle(dataset: Dataset, path: Source, task: str | None = None) -> Dataset:
 
     - `dataset`: from `build` or `join`.
     - `path`: where it is from, for errors.
-    - `task`: `"classify"`, `"regress"`, `"per-step"`, or `None` to decide by what the targets look like.
+    - `task`: `"classify"`, `"regress"`, `"per-step"`, or `None` to guess from the targets.
     """
     found, classes = dataset.targets, dataset.classes
     if task == "per-step" and not isinstance(found, tuple):
@@ -129,7 +129,7 @@ def join(parts: Sequence[tuple[pathlib.Path, Dataset]], name: str) -> Dataset:
                 raise FileError(f"{having} has {what} and {without} has none; give them in both or in neither.")
         if (one.classes is None) != (first.classes is None) or (one.labels == "listed") != (first.labels == "listed"):
             raise FileError(
-                f"{path} and {start} differ in whether they have classes or numbers, or list their classes; make them alike."
+                f"{path} and {start} differ in whether they have classes or numbers, or list their classes; use the same kind in both."
             )
         if one.labels == "listed" and set(one.classes or ()) != set(first.classes or ()):
             odd = sorted(set(one.classes or ()) ^ set(first.classes or ()))
@@ -192,7 +192,7 @@ def _without_padding(one: np.ndarray) -> np.ndarray:
 
 
 def _step(times: Sequence[np.ndarray]) -> float | None:
-    """Return the time that all steps of all cases take, up to rounding; `None` if they take different ones."""
+    """Return the common length of all steps of all cases, up to rounding; `None` if they differ."""
     gaps = [np.diff(one) for one in times if len(one) > 1]
     if not gaps:
         return 1.0  # no case has a second step
@@ -230,7 +230,7 @@ def _joined_labels(sets: Sequence[Dataset]) -> Labels:
 
 
 def _are_classes(dataset: Dataset, task: str | None) -> bool:
-    """Text always is; whole numbers if there are few different ones and some occur twice."""
+    """True if labels are classes: text always, whole numbers if few values occur and some repeat."""
     if task in ("classify", "regress"):
         return task == "classify"
     names = dataset.classes or ()

@@ -1,4 +1,4 @@
-"""Roles of the columns of a table: given as arguments, known by their names, or found out from what they hold."""
+"""Roles of the columns of a table: given as arguments, recognised by name, or guessed from the content."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ from .source import NoTargetColumn, Problem, listed, shown
 from .values import is_date, is_number
 
 NONE = "none"
-"""In the place of a column's name: no column has this role."""
+"""Used instead of a column's name: no column has this role."""
 NAMES = {
     "case": ("case", "id", "series", "sample", "case_id"),
     "time": ("time", "t", "timestamp", "step"),
@@ -27,7 +27,7 @@ MORE_NAMES = {
     "time": ("date", "datetime", "date_time", "ds", "seconds", "elapsed", "frame", "cycle", "tick"),
     "target": ("activity", "outcome", "category", "labels", "diagnosis"),
 }  # fmt: skip
-"""Names that count if none of `NAMES` is there."""
+"""Names that are recognised if none of `NAMES` occurs."""
 AMBIGUOUS = "y"  # a target, or the channel between x and z
 _INDEX = ("", "unnamed: 0", "index")
 _UNIT = re.compile(r"\s*[\[(][^\[\]()]*[\])]$")
@@ -82,12 +82,12 @@ def named_roles(header: Sequence[str], columns: Columns, without: Sequence[str] 
     **Arguments:**
 
     - `header`: names of the columns.
-    - `columns`: what the user says.
+    - `columns`: the roles that were given.
     - `without`: roles that no column has.
 
     **Returns:**
 
-    Positions of columns by role: one, but for `case`, `ignore` and `channels`, where there may be several.
+    Positions of columns by role: one each, but possibly several for `case`, `ignore` and `channels`.
     """
     names, roles, taken = [plain(name) for name in header], {}, set()
     exact = [name.strip().casefold() for name in header]
@@ -127,14 +127,14 @@ def named_roles(header: Sequence[str], columns: Columns, without: Sequence[str] 
 
 
 def several(role: str, names: Sequence[str]) -> str:
-    """Say that a role could be that of several columns."""
+    """Error message for a role that several columns could have."""
     choose = f", or choose with {role}=" if len(set(map(plain, names))) > 1 else ""
     return f"{listed(names)} could all be the {role}; rename all but one{choose}."
 
 
 def index_column(header: Sequence[str], first: Sequence[str]) -> str:
-    """Judge a first column without a name, as pandas writes an index: `"index"` if it holds whole numbers, `"time"` if dates or
-    other numbers, else `""`.
+    """Classify a first column without a name, as pandas writes an index: `"index"` if it holds whole numbers, `"time"` if dates
+    or other numbers, else `""`.
 
     **Arguments:**
 
@@ -157,19 +157,19 @@ def index_column(header: Sequence[str], first: Sequence[str]) -> str:
 def found_roles(
     texts: dict[int, list[str]], groups: Callable[[list[str]], bool], repeats: bool, roles: dict[str, list[int]]
 ) -> dict[str, int]:
-    """Find roles of columns of text by what they hold.
+    """Find roles of text columns by their content.
 
     **Arguments:**
 
     - `texts`: cells of the columns of text that have no role.
-    - `groups`: tells if these cells, as cases, make each time occur once in its case.
-    - `repeats`: times occur several times, so that a case column is missing.
-    - `roles`: what is known.
+    - `groups`: true if each time occurs once per case with these cells as cases.
+    - `repeats`: times occur more than once, so a case column is missing.
+    - `roles`: known roles.
 
     **Returns:**
 
-    Further roles: text that tells repeated times apart, or never repeats where there are no times, is the case, and other text the
-    target.
+    Further roles: text that separates repeated times, or that never repeats if there are no times, is the case; other text is
+    the target.
     """
     found: dict[str, int] = {}
     bare = "time" not in roles and "case" not in roles

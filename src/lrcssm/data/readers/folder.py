@@ -33,7 +33,7 @@ def read_folder(
     **Arguments:**
 
     - `path`: the folder.
-    - `readers`: one for each suffix, in order of preference where a folder holds the same in several formats.
+    - `readers`: one for each suffix, in order of preference if a folder has several formats.
     - `columns`: roles of columns, for tables of one case each.
     - `task`: as for `lrcssm.data.readers.read`.
     """
@@ -70,7 +70,7 @@ def read_folder(
 
 
 def suffix_of(path: pathlib.Path) -> str:
-    """Return the suffix that tells the format, in small letters, e.g. `.ts` also for `a.TS.gz`."""
+    """Return the suffix of the format in lower case, e.g. `.ts` for `a.TS.gz`."""
     suffixes = [one.lower() for one in path.suffixes]
     if len(suffixes) > 1 and suffixes[-1] == ".gz" and suffixes[-2] not in (".npz", ".parquet"):
         suffixes.pop()
@@ -94,7 +94,7 @@ def _parts(path: pathlib.Path, files: Sequence[pathlib.Path], suffix: str) -> di
     if len(complete) > 1 and path.resolve().name.lower() in complete:
         return complete[path.resolve().name.lower()]
     if len(complete) > 1:
-        raise FileError(f"{path} holds several data sets, {listed(complete)}; put each into a folder of its own.")
+        raise FileError(f"{path} holds several data sets, {listed(complete)}; put each into its own folder.")
     return next(iter(complete.values()), {})
 
 
@@ -129,7 +129,7 @@ def _classes(path: pathlib.Path, folders: Sequence[pathlib.Path], suffixes: Sequ
 
 
 def _cases(path: pathlib.Path, files: Sequence[pathlib.Path], columns: Columns, task: str | None) -> Dataset:
-    """Read a file for each case, without targets but for those of steps."""
+    """Read a file for each case, without targets unless each step has one."""
     return join([(file, _case(file, columns, task, file.name)) for file in files], path.resolve().name)
 
 

@@ -1,4 +1,4 @@
-"""Rows of a table in memory: a DataFrame of pandas or polars, known by the names of their modules, so that neither is imported."""
+"""Rows of a table in memory: a DataFrame of pandas or polars, recognised by module name, so that neither is imported."""
 
 import datetime
 import itertools
@@ -29,12 +29,11 @@ def library_of(value: Any) -> str | None:
 
 
 class FrameRows:
-    """Rows of a table in memory, as readers of text have them, and its columns as a whole.
+    """Rows of a table in memory, as for text files, and its columns as a whole.
 
     **Arguments:**
 
-    - `frame`: a DataFrame of pandas or polars. An index of pandas that is more than a count of the rows is one or several
-        columns in front of the others.
+    - `frame`: a DataFrame of pandas or polars. A pandas index other than a row count becomes one or several leading columns.
     """
 
     def __init__(self, frame: Any):
@@ -90,12 +89,12 @@ class FrameRows:
 
 
 def stacked(frames: Sequence[Any], case: str) -> FrameRows:
-    """Put frames below each other, with a further column in front that says which of them a row is from.
+    """Concatenate frames, with an additional first column that identifies the frame of each row.
 
     **Arguments:**
 
     - `frames`: DataFrames with the same columns, in any order.
-    - `case`: name of the further column.
+    - `case`: name of the additional column.
     """
     parts = [FrameRows(one) for one in frames]
     whole = parts[0]
@@ -152,7 +151,7 @@ def _pandas_values(column: Any) -> Any:
 
 
 def _index(frame: Any) -> list[tuple[str, Any]]:
-    """Return the levels of an index of pandas as columns; none if it counts the rows."""
+    """Return the levels of a pandas index as columns; none for a row count."""
     index = frame.index
     if type(index).__name__ == "RangeIndex" and index.name is None:
         return []

@@ -52,12 +52,12 @@ def from_frame(
     - `frame`: a DataFrame of pandas or polars, long (a row for each step) or wide (a row for each case, a column for each
         step); a list of DataFrames, one for each case, with a row for each step; or a DataArray of xarray with the dimensions
         case, channel and time, in any order. An index of pandas with dates is the time, one of two levels case and time.
-    - `case`, `time`, `target`: names of the columns with cases (several are taken together), times and targets; `"none"` if no
-        column is. Guessed if not given, as for a file; `Dataset.guess` is one sentence about that. Of a DataArray only the
-        target can be given: a coordinate along the cases, or along cases and times.
+    - `case`, `time`, `target`: names of the columns with cases (several are taken together), times and targets; `"none"` for no
+        column. Guessed if not given, as for a file; `Dataset.guess` describes the guess. For a DataArray only the target can be
+        given: a coordinate along the cases, or along cases and times.
     - `ignore`: names of columns that are left out.
     - `channels`: names of the columns with values; all columns without another role if not given.
-    - `task`: `"classify"` or `"regress"` where targets leave it open, `"per-step"` if each step has a target.
+    - `task`: `"classify"` or `"regress"` if the targets are ambiguous, `"per-step"` if each step has a target.
     - `name`: of the data set.
 
     **Returns:**
@@ -143,7 +143,7 @@ def _from_array(source: InMemory, array: Any, columns: Columns) -> Dataset:
 
 
 def _dimensions(array: Any) -> dict[str, str]:
-    """Find the role of each dimension by its name; one that is left over has the one role that is."""
+    """Find the role of each dimension by its name; a single unknown dimension gets the single missing role."""
     names = {str(one): plain(str(one)) for one in array.dims}
     roles = {role: [one for one, low in names.items() if low in own] for role, own in _DIMENSIONS.items()}
     found = {role: own[0] for role, own in roles.items() if len(own) == 1}

@@ -1,4 +1,4 @@
-"""`.npz`, several arrays in a zip archive, read without numpy's own reader: no pickle, and no size that is only claimed."""
+"""`.npz`, several arrays in a zip archive, read without numpy's own reader: no pickle, and no trust in declared sizes."""
 
 import contextlib
 import math
@@ -51,7 +51,7 @@ def read_npz(path: pathlib.Path, task: str | None = None) -> Dataset:
     if index is not None and len(np.unique(index)) < cases:
         raise FileError(f"{path} has an index that names a position twice; each case needs its own.")
     if index is not None and total is None:
-        raise FileError(f"{path} has an index but no n_total; say of how many cases these are some.")
+        raise FileError(f"{path} has an index but no n_total; add n_total, the total number of cases.")
     split = _whole(path, arrays, "split", (cases,), 0, 2)
     labels, classes, open = _labels(path, arrays, cases, longest if task == "per-step" else None)
     if isinstance(labels, tuple) or (isinstance(labels, list) and isinstance(labels[0], list)):
@@ -89,7 +89,7 @@ def shapes(path: pathlib.Path) -> dict[str, tuple[int, ...]]:
 
 
 def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """Read the arrays with known keys, none larger than it says, nor together larger than the limit for the file."""
+    """Read the arrays with known keys, none larger than declared, and together within the limit for the file."""
     with _opened(path) as (archive, members):
         if sum(one.file_size for one in members.values()) > limit(path):
             raise too_large(path)
@@ -131,7 +131,7 @@ def _header(path: pathlib.Path, file: zipfile.ZipExtFile, key: str) -> tuple[np.
 def _array(path: pathlib.Path, archive: zipfile.ZipFile, key: str, member: zipfile.ZipInfo) -> np.ndarray:
     # zipfile bounds what it unpacks for these two only.
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise FileError(f"{path} packs {key} in a way that numpy does not; write it with numpy.savez.")
+        raise FileError(f"{path} packs {key} in an unsupported way; write it with numpy.savez.")
     with archive.open(member) as file:
         kind, sizes, order = _header(path, file, key)  # pyright: ignore
         count = math.prod(sizes) * kind.itemsize

@@ -65,7 +65,7 @@ def _delimiter(line: str) -> str:
 
 
 def _decimal_commas(path: pathlib.Path, text: Sequence[str], delimiter: str) -> bool:
-    """Find out if numbers have decimal commas; then none may have a decimal point."""
+    """Return true if numbers have decimal commas; decimal points are then an error."""
     comma, point = None, None
     reader = _split(text, delimiter)
     try:
@@ -136,7 +136,7 @@ def _text(path: pathlib.Path, value: Any) -> str:
 
 
 def is_header(first: Sequence[str], rows: Rows, roles: Mapping[str, Sequence[str]]) -> bool:
-    """Find out if the first row is a header.
+    """Return true if the first row is a header.
 
     It is one if it has words only; or the name of a role, or an empty cell, before or after numbers; or counts 0, 1, 2 and no
     other row is written in whole numbers.
@@ -145,7 +145,7 @@ def is_header(first: Sequence[str], rows: Rows, roles: Mapping[str, Sequence[str
 
     - `first`: the row.
     - `rows`: all rows.
-    - `roles`: names of columns by role, in small letters.
+    - `roles`: names of columns by role, in lower case.
     """
     blank = [i for i, cell in enumerate(first) if not cell.strip()]
     words = [i for i, cell in enumerate(first) if not is_number(cell)]
@@ -170,14 +170,14 @@ def is_header(first: Sequence[str], rows: Rows, roles: Mapping[str, Sequence[str
     others = [row[place] for row in _others(rows, 1000)]
     if others and all(cell.strip() and is_number(cell) for cell in others):
         raise Problem(
-            f"{shown(first[place])} stands where all other rows have numbers, so this could be a header or a case; name all "
+            f"{shown(first[place])} is in a column of numbers, so this could be a header or a case; name all "
             "columns, or leave the row out."
         )
     return False
 
 
 def _counting(first: Sequence[str], rest: Sequence[str], rows: Rows) -> bool:
-    """Judge a row that counts 0, 1, 2 and so on: a header, or a case if others are written in whole numbers too."""
+    """Classify a row 0, 1, 2, …: a header, or a case if other rows are whole numbers too."""
     if len(rest) < (2 if rest[0] == "0" else 5):
         return False
     if not any(all(_WHOLE.fullmatch(cell.strip()) for cell in row) for row in _others(rows, 1000)):

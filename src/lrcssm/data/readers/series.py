@@ -17,7 +17,7 @@ from .values import date_order, increasing
 
 
 class SingleSeries(NamedTuple):
-    """A series as it is in a table, in the order of time.
+    """A series read from a table, sorted by time.
 
     **Attributes:**
 
@@ -27,7 +27,7 @@ class SingleSeries(NamedTuple):
     - `times`: numbers, or seconds since 1970 for dates; `None` without a column of times.
     - `stamps`: the times as text.
     - `day_first`: true for dates such as 31/12/2024.
-    - `guess`: one sentence about how the table was understood.
+    - `guess`: one sentence about the guessed roles of the columns.
     """
 
     name: str
@@ -114,7 +114,8 @@ def read_series(
 def continued(series: SingleSeries, count: int) -> list[str]:
     """Times of the steps that follow a series, as text.
 
-    Months and years go on by the calendar; other times by their median interval. Without times, steps are counted from 0.
+    Months and years follow the calendar; other times continue with the median interval. Without times, steps are counted from
+    0.
 
     **Arguments:**
 
@@ -153,7 +154,7 @@ def _dates(series: SingleSeries, step: float, count: int) -> list[str]:
 
 
 def uneven(series: SingleSeries) -> bool:
-    """True if steps take different times, and not as months or years do."""
+    """True if steps differ in length by more than months and years do."""
     if series.times is None or len(series.times) < 3:
         return False
     gaps = np.diff(series.times)

@@ -1,4 +1,4 @@
-"""Bytes and lines of a file, up to a limit for its size, and sentences about them."""
+"""Bytes and lines of a file, up to a size limit, and parts of error messages."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ _FREELY, _AT_MOST = 64 * 2**20, 64 * 2**30
 
 
 class Problem(ValueError):
-    """Damage in a line, before it is known which file and line it is.
+    """Error in a line, raised before the file and the line are known.
 
     **Arguments:**
 
@@ -47,7 +47,7 @@ Source = pathlib.Path | InMemory
 
 
 def located(source: Source, row: int | None) -> str:
-    """Name a row in a sentence: a line of a file, or a position in a table in memory, whose header has none."""
+    """Describe a row in a message: a line of a file, or a position in a table in memory."""
     if isinstance(source, InMemory):
         return str(source) if row is None else f"{source}, row {row}"
     return f"{source}, line {row}"
@@ -63,26 +63,26 @@ def at(source: Source, row: int | None) -> Iterator[None]:
 
 
 def shown(text: str, longest: int = 30) -> str:
-    """Quote a piece of a file for a sentence, with escapes."""
+    """Quote a piece of a file for a message, with escapes."""
     return ascii(text if len(text) <= longest else text[: longest - 1] + "…").replace("\\u2026", "...")
 
 
 def listed(names: Iterable[str], most: int = 6) -> str:
-    """List names in a sentence, not all if there are many."""
+    """List names in a message, shortened if there are many."""
     all_of_them = list(names)
     more = len(all_of_them) - most
     return ", ".join(map(shown, all_of_them[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def limit(path: pathlib.Path) -> int:
-    """Return the number of bytes that a file may take in memory when it is unpacked."""
+    """Return the largest number of bytes that a file may have when unpacked."""
     return min(max(_FREELY, EXPANSION * path.stat().st_size), _AT_MOST)
 
 
 def too_large(path: pathlib.Path) -> FileError:
     return FileError(
-        f"{path} would be unpacked to more than {limit(path) / 2**20:,.0f} MB, {EXPANSION} times its size or what is always "
-        "allowed; if that is what it holds, store it without compression."
+        f"{path} would be unpacked to more than {limit(path) / 2**20:,.0f} MB, the limit for its "
+        "compressed size; store such data without compression."
     )
 
 
@@ -106,7 +106,7 @@ def content(path: pathlib.Path) -> bytes:
 
 
 def lines(path: pathlib.Path, comment: str | tuple[str, ...] = ()) -> list[str]:
-    """Read the lines of a text file in UTF-8, of which comments may be in any encoding."""
+    """Read the lines of a text file in UTF-8; comments may be in any encoding."""
     data = content(path).removeprefix(b"\xef\xbb\xbf")
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -42,8 +42,8 @@ def read_table(
     **Arguments:**
 
     - `path`: the file.
-    - `columns`: roles of columns, guessed as far as they are not given.
-    - `task`: `"per-step"` if each row has a target of its own.
+    - `columns`: roles of columns, guessed if not given.
+    - `task`: `"per-step"` if each row has its own target.
     - `single`: the file is a single case, whose rows are steps.
     """
     rows = rows_of(path)
@@ -88,7 +88,7 @@ def read_headed(
     **Arguments:**
 
     - `path`: the file, or the name of a table in memory.
-    - `rows`: all rows, of which the first is the header.
+    - `rows`: all rows, the first of which is the header.
     - `columns`, `task`, `single`: as for `read_table`.
     - `without`: roles that no column has; `notes` has the reasons.
     """
@@ -194,7 +194,7 @@ def _check_layout(
     task: str | None,
     guessed: bool,
 ) -> bool:
-    """Refuse roles that do not fit the layout; returns true if the table is long."""
+    """Raise an error for roles that do not fit the layout; returns true if the table is long."""
     if single and (odd := roles.get("case") or (task != "per-step" and roles.get("target"))):
         raise Problem(
             f"there is a column {shown(header[odd[0]])}, but a table among others is a single case, of the class its "
@@ -209,12 +209,12 @@ def _check_layout(
         return True  # a single series
     raise Problem(
         f"{listed(names)} could be steps of cases or channels of one series; name the columns t0, t1, t2 for steps, or name "
-        f"those that tell cases and times apart ({_looked_for()})."
+        f"the columns with cases and times ({_looked_for()})."
     )
 
 
 def _holds_text(peek: Sequence[Sequence[str]], i: int) -> bool:
-    """Judge a column by the first cell that is not missing."""
+    """Classify a column by its first cell that is not missing."""
     cell = next((row[i] for row in peek if i < len(row) and row[i].strip()), "")
     return not is_number(cell) and not DECIMAL_COMMA.fullmatch(cell)
 
@@ -296,7 +296,7 @@ def _holds_classes(rows: Rows, place: int) -> bool:
 
 
 def _changes(cells: Sequence[str], cases: Sequence[str]) -> bool:
-    """True if numbers, as far as they are not missing, differ within a case."""
+    """True if numbers differ within a case; missing ones are ignored."""
     first: dict[str, float] = {}
     for case, cell in zip(cases, cells, strict=True):
         try:
@@ -353,7 +353,7 @@ def _sentence(
     header: Sequence[str], roles: dict[str, list[int]], dropped: dict[int, str], names: Sequence[str], long: bool,
     times: np.ndarray | None, cells: dict[int, list[str]], notes: Sequence[str],
 ) -> str:  # fmt: skip
-    """Say how a table was understood."""
+    """Describe the roles of the columns in one sentence."""
     parts = ["Rows are steps" if long else f"Rows are cases of up to {len(names)} steps"]
     for role in NAMES:
         if roles.get(role):

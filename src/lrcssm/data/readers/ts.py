@@ -70,7 +70,7 @@ def _header(path: pathlib.Path, text: Sequence[str]) -> tuple[_Header, int]:
             continue
         with at(path, number):
             if not line.startswith("@"):
-                raise Problem(f"{shown(line)} stands before @data; a header's lines begin with @ or #.")
+                raise Problem(f"{shown(line)} comes before @data; a header's lines begin with @ or #.")
             tag, rest = (*line.split(None, 1), "")[:2]
             if tag.lower() == "@data":
                 return header, number
@@ -79,7 +79,7 @@ def _header(path: pathlib.Path, text: Sequence[str]) -> tuple[_Header, int]:
 
 
 def _understand(header: _Header, tag: str, rest: str) -> None:
-    """Read one line of a header; `@missing` and `@seriesLength` repeat what the series show."""
+    """Read one line of a header; `@missing` and `@seriesLength` are redundant."""
     match tag:
         case "@problemname":
             header.name = rest or header.name
@@ -98,7 +98,7 @@ def _understand(header: _Header, tag: str, rest: str) -> None:
             if not words or not _truth(tag, words[0]):
                 return
             if header.target is not None:
-                raise Problem(f"{tag} comes after another line that says what the target is; leave one of them out.")
+                raise Problem(f"{tag} comes after another line that declares the target; leave one of them out.")
             header.target = "classes" if tag == "@classlabel" else "numbers"
             if tag == "@classlabel" and words[1:]:
                 if len(set(words[1:])) < len(words[1:]):
@@ -138,7 +138,7 @@ def _label(line: str, header: _Header) -> tuple[str, str]:
 
 
 def _stamped(body: str, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Read dimensions of pairs (time, value); if they have different times, each gets all, with NaN at those of the others."""
+    """Read dimensions of pairs (time, value); if their times differ, each gets the union of all times, with NaN where it has no value."""
     stamps, values = [], []
     for i, part in enumerate(_END_OF_DIMENSION.split(body)):
         part = part.strip()

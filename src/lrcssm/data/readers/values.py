@@ -106,9 +106,9 @@ def is_date(cell: str) -> bool:
 
 
 def date_order(cells: Sequence[str]) -> str:
-    """Find out if 1/2/2024 is the first of February, `"day first"`, or the second of January, `"month first"`.
+    """Determine whether 1/2/2024 is the first of February, `"day first"`, or the second of January, `"month first"`.
 
-    A number above 12 decides; if there is none, the order in which steps take fewer different times, or else less time. Dates that
+    A number above 12 decides; without one, the order with fewer different step lengths, or else shorter steps. Dates that
     begin with the year give `""`.
     """
     found = [one for cell in cells if (one := _DATE.fullmatch(cell.strip(" \"'"))) and len(one[1]) < 3 and one[4]]

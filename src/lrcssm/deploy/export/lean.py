@@ -1,8 +1,8 @@
 """Translation of a step into an ONNX graph with few nodes.
 
-In onnxruntime each node costs about 0.4 µs, whatever it computes, which is nearly all the time of a step of a small model. The
-jaxpr of one row is translated: axes of size 1 are dropped, so that most reshapes vanish; values that depend on parameters
-alone are computed during translation; and `fusion` merges nodes. A primitive without a translation raises `Unknown`.
+In onnxruntime each node costs about 0.4 µs, however little it computes, which is nearly all the time of a step of a small
+model. The jaxpr of one row is translated: axes of size 1 are dropped, so that most reshapes vanish; values that depend on
+parameters alone are computed during translation; and `fusion` merges nodes. A primitive without a translation raises `Unknown`.
 
 Compared with jax2onnx 0.17 (AMD EPYC, one thread, bound inputs, best times): 35 against 72 µs for the published EigenWorms
 model; for 20 small models of all cells jax2onnx needs 18 to 33 % more; and jax2onnx writes no valid step for patches,

@@ -49,7 +49,8 @@ def to_onnx(
     **Arguments:**
 
     - `path`: file to write; an existing one is replaced atomically.
-    - `model`: a `SequenceModel` in single precision; or the `LiquidModel` of a ridge model, of which there is a step only.
+    - `model`: a `SequenceModel` in single precision; or the `LiquidModel` of a ridge model, which can be exported as a step
+        only.
     - `what`: `"sequence"`, for inputs `(time, batch, channels)` of any length and batch; or `"step"`, for one sample `(1,
         channels)`, a state `(1, n)` and `begin` `(1,)`.
     - `timed`: add `dt` as the last input of the program.

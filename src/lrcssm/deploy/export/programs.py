@@ -4,7 +4,7 @@
     step       sample (batch, channels), state (batch, n), begin (batch,)  to output and state
 
 Each row of a batch is a separate stream. Where `begin` is true the stream starts, and its state is ignored, so the first state
-may hold anything, e.g. zeros. With `timed` there is one more input, `dt`: (time, batch) or (batch,).
+can be arbitrary, e.g. zeros. With `timed` there is one more input, `dt`: (time, batch) or (batch,).
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ RIDGE_TOLERANCE = 1e-3
 
 
 class ExportError(LrcssmError, ValueError):
-    """A model that cannot be exported, or whose export has other outputs; its text says which."""
+    """A model that cannot be exported, or whose exported program has different outputs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def program(model: SequenceModel | LiquidModel, what: What, *, timed: bool = Fal
 
     **Arguments:**
 
-    - `model`: a `SequenceModel`; or a `LiquidModel`, of which there is a step only.
+    - `model`: a `SequenceModel`; or a `LiquidModel`, which can be exported as a step only.
     - `what`: `"sequence"` or `"step"`.
     - `timed`: add the input `dt`.
     """

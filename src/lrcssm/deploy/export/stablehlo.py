@@ -39,7 +39,7 @@ def to_stablehlo(
     **Arguments:**
 
     - `path`: file to write; an existing one is replaced atomically.
-    - `model`: a `SequenceModel`; or the `LiquidModel` of a ridge model, of which there is a step only.
+    - `model`: a `SequenceModel`; or the `LiquidModel` of a ridge model, which can be exported as a step only.
     - `what`: `"sequence"`, for inputs `(time, batch, channels)`, or `"step"`, for one sample, a state and `begin`.
     - `timed`: add `dt` as the last input of the program.
     - `checks`: number of random inputs of different sizes for the check.

@@ -1,5 +1,4 @@
-"""Layers along time: every cell of `lrcssm.cells.ALL` or of `lrcssm.cells.register`, and layers that are more than a
-recurrence."""
+"""Layers along time: every cell of `lrcssm.cells.ALL` or of `lrcssm.cells.register`, and layers that are not plain recurrences."""
 
 import inspect
 from typing import Any
@@ -39,7 +38,7 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def takes_any_option(name: str) -> bool:
-    """Return whether its constructor ends in `**options`, and so checks them itself."""
+    """Return true if the constructor ends in `**options`, and therefore checks them itself."""
     return any(p.kind is p.VAR_KEYWORD for p in _parameters(name))
 
 

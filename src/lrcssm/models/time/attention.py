@@ -1,4 +1,4 @@
-"""A transformer along time: every step looks at the steps before it.
+"""A transformer along time: every step attends to the steps before it.
 
 With tokens x (features and position side by side), for each head
 
@@ -10,8 +10,8 @@ and a layer, normalised after each sum (Vaswani et al., 2017):
     x ← norm(x + [y of all heads] W_o + b_o),    x ← norm(x + W₂ relu(W₁ x + b₁) + b₂)
 
 The form and its first weights are those of the rough transformer (Moreno-Pino et al., 2024): positions are learned and
-stand beside the features, scores are not scaled, and both layers have the same weights. With signatures of windows as
-tokens (`ModelConfig.signature`) it is that model.
+concatenated to the features, scores are not scaled, and both layers have the same weights. With signatures of windows as tokens
+(`ModelConfig.signature`) it is the rough transformer.
 """
 
 import math
@@ -87,9 +87,9 @@ class Layer(eqx.Module):
 class Transformer(TimeLayer):
     """Layers of self-attention.
 
-    Costs grow with the square of the number of steps: give it windows (`ModelConfig.signature`) or patches of a long
+    The cost grows with the square of the number of steps: use windows (`ModelConfig.signature`) or patches of a long
     series. `state_dim` is not used: every head is as wide as the tokens, which have `input_dim` features and
-    `embedding` for the position. Positions count observed steps, and `dt` is not seen.
+    `embedding` for the position. Positions count observed steps, and `dt` is ignored.
 
     **Arguments:**
 
@@ -99,7 +99,7 @@ class Transformer(TimeLayer):
     - `positions`: `"learned"`, a vector for each of up to `max_length` steps; `"sinusoidal"`, for any number of steps;
         or `"none"`.
     - `embedding`: features of a position.
-    - `causal`: whether a step sees only those before it and itself.
+    - `causal`: whether a step attends only to itself and to earlier steps.
     - `scaled`: whether scores are divided by the root of the tokens' width.
     - `dropout`: share of the attention's weights, and of the features after it and after the MLP, that training drops.
     - `max_length`: the longest sequence that `positions="learned"` is for.

@@ -1,4 +1,4 @@
-"""Layers along time: their contract, and the layer around a cell."""
+"""Interface of layers along time, and the layer around a cell."""
 
 import abc
 import math
@@ -34,7 +34,7 @@ class TimeLayer(eqx.Module):
     """
 
     whole: ClassVar[str | None] = None
-    """Reason why a sequence cannot be given in pieces, to follow "it"; `None` if it can."""
+    """Reason why a sequence cannot be given in pieces, as the end of a sentence that starts with "it"; `None` if it can."""
     size: eqx.AbstractVar[int]
 
     @abc.abstractmethod
@@ -53,7 +53,7 @@ class TimeLayer(eqx.Module):
         raise NotImplementedError(f"{type(self).__name__} has no state: it {self.whole}.")
 
     def penalty(self) -> Float[Array, ""] | None:
-        """Compute what training adds to the loss, if anything."""
+        """Compute the penalty that training adds to the loss."""
         return None
 
 
@@ -145,7 +145,7 @@ def _over_devices(cell, inputs, state, context: Context) -> Outcome:
 
 
 def _in_pieces(cell, inputs, state, context: Context) -> Outcome:
-    """For cells whose states are much larger than what is read from them: the states of one piece of time are read before
+    """For cells whose states are much larger than their outputs: the states of one piece of time are read before
     the next one starts, and recomputed in the backward pass, so that the states of all steps are never in memory."""
     batch = inputs.shape[1:-1]
     first = first_state(cell, state, batch)

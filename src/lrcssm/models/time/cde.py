@@ -55,14 +55,14 @@ class Path(NamedTuple):
 
 
 class CDE(TimeLayer):
-    """Common part of the three equations.
+    """Common base of the three equations.
 
-    Every step gets the hidden state at the end of its interval, so the last one that at the end of the sequence. (In
-    between, an interval's end is interpolated if it lies within a step of the solver.) Padding is as if it were not there.
+    The output at a step is the hidden state at the end of its interval. (In between, an interval's end is interpolated if
+    it lies within a step of the solver.) Padding is ignored.
 
-    The equation does not see how fast its path is gone through: `dt` says where the samples lie between 0, the start
-    of a sequence, and 1, its end, and so how the solver's steps are shared out and how the path of `NCDE` bends
-    between samples. If the time itself matters, it has to be a channel (`ModelConfig.time`).
+    The equation does not depend on the speed along its path: `dt` only determines the positions of the samples between 0,
+    the start of a sequence, and 1, its end, and so the distribution of the solver's steps and the interpolation of `NCDE`.
+    If the time itself matters, it has to be a channel (`ModelConfig.include_time`).
 
     **Arguments:**
 

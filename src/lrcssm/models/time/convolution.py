@@ -8,14 +8,14 @@ Hyena of order N, of features u, one channel at a time (* is a causal convolutio
     y = W zᴺ⁺¹ + b
 
 The filters hⁿ are as long as the sequence and have no weight for each step: a small network φ with sine activations
-sees features of the position t and gives their values, under a window that falls at another rate α in each channel:
+maps features of the position t to their values, under a window that falls at another rate α in each channel:
 
     hⁿ_t = √(1 − e^{−2α/L}) e^{−αt/L} φⁿ(t/L, cos 2πkt/L, sin 2πkt/L)        k = 0..bands − 1
 
-L is a parameter, not the length of the input, so that what follows a step changes nothing before it. The square root,
-which the paper has not, makes the window's energy 1, so that the size of the signal does not depend on L. The window is
-down to 1 % after 0.3 L in the fastest channel and after 1.5 L in the slowest one, as in the released code; there, and
-not in the paper, v meets x¹ without a filter before it.
+L is a parameter, not the length of the input, so that later steps do not affect earlier ones. The square root, which is not in
+the paper, makes the window's energy 1, so that the size of the signal does not depend on L. The window is down to 1 % after 0.3
+L in the fastest channel and after 1.5 L in the slowest one, as in the released code; there, and not in the paper, v meets x¹
+without a filter before it.
 """
 
 import math
@@ -133,7 +133,7 @@ class S4DConvolution(TimeLayer):
     """The cell [`S4D`][lrcssm.cells.S4D] as the convolution that it is from a zero state, in O(T log T) and at once.
 
     Its outputs are those of the cell, but it cannot start from a state, and all steps take the same time: `dt` is a number
-    or `None`. Padding is as if it were not there.
+    or `None`. Padding is ignored.
 
     **Arguments:** as for the cell.
     """
@@ -241,9 +241,7 @@ class Hyena(TimeLayer):
     def __call__(self, inputs: Float[Array, "time *batch width"], state: Any, context: Context) -> Outcome:
         _refuse_state("Hyena", state)
         if context.dt is not None:
-            raise InvalidValue(
-                "Hyena got dt, but it sees steps and not the time between them; give regular samples without dt."
-            )
+            raise InvalidValue("Hyena got dt, but it ignores the time between steps; give regular samples without dt.")
         inputs, _, restore = pack(inputs, context)
         x, _ = self.short(self.project(inputs))
         z, *gates = jnp.split(x, self.order + 1, -1)

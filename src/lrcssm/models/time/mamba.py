@@ -7,7 +7,7 @@ Of H features u, with e the factor `expand`, K the steps of the convolution `con
     y = S6(x)                                        eH channels, Δ of rank ⌈H/16⌉
     out = W_out (y ⊙ silu(z))                        eH to H, no bias
 
-`dt` multiplies the Δ of S6; the convolution sees steps, not times. A masked step is as if it were not there.
+`dt` multiplies the Δ of S6; the convolution counts steps and ignores times. Masked steps are ignored.
 """
 
 import math
@@ -39,7 +39,7 @@ class Mamba(TimeLayer):
 
     - `input_dim`: features; there are as many outputs.
     - `state_dim`: states of each channel of S6.
-    - `conv`: steps that the convolution sees.
+    - `conv`: number of steps of the convolution.
     - `expand`: channels of S6 for each feature.
     """
 
