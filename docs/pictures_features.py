@@ -12,7 +12,7 @@ import lrcssm
 from lrcssm.data import Cases
 from lrcssm.features import STATISTICS, FeatureMap, sweep
 from lrcssm.features.explain import KINDS, time_scales
-from lrcssm.features.signals import batches
+from lrcssm.features.signals import Batches
 from lrcssm.report.headline import STATISTIC_WORDS
 from lrcssm.report.outcome import diagram
 from lrcssm.training.reliability import reliability
@@ -48,9 +48,11 @@ def features_method():
     rng = np.random.default_rng(5)
     both = lambda: machine(rng, "burst")[:, :1] + machine(rng, "drift")[:, 1:2]
     cases = Cases.of(np.stack([both() for _ in range(16)]))
-    drawn = FeatureMap.of(cases, n_features=14 * 64 * 16, views=("levels",), seed=1)
+    drawn = FeatureMap.of(cases, n_features=len(STATISTICS) * 64 * 16, views=("levels",), seed=1)
     units, reference = drawn.units, drawn.reference
-    signals, which = next(batches(cases, drawn.views, units, len(cases)))
+    parts = Batches.of(cases, drawn.views, units, len(cases))
+    which = next(iter(parts))
+    signals = parts.signals(which)
     slots = np.full(len(signals.dt), LENGTH, np.int32)
     slots[:LENGTH] = np.arange(LENGTH)
     states = np.asarray(sweep.recorded(units, signals, jnp.asarray(slots), LENGTH + 1))[:LENGTH]
@@ -72,13 +74,13 @@ def features_method():
         # Of the units of this time scale, the one that follows the series best: its shapes, or its level.
         near = np.abs(np.log(scales / wanted)) < 0.35
         followed = level(wanted // 3) if row else cases.series[case][:, 0] - level(30)
-        late = states[100:, :, column]
+        late = states[100:, ..., column]
         match = np.einsum("t,tgu->gu", followed[100:] - followed[100:].mean(), late - late.mean(0))
         match = np.where(near, np.abs(match) / np.maximum(late.std(0), 1e-3), 0)
         g, u = np.unravel_index(match.argmax(), match.shape)
         axes = figure.add_subplot(grid[row + 1, 0])
-        axes.plot(states[:, g, column, u], color=COLOURS[row], linewidth=1)
-        for threshold in np.asarray(reference.thresholds)[:, g, 0, u]:
+        axes.plot(states[:, g, u, column], color=COLOURS[row], linewidth=1)
+        for threshold in np.asarray(reference.thresholds)[:, g, u, 0]:
             axes.axhline(threshold, color="0.85", linewidth=0.6, zorder=0)
         axes.set_title(
             f"a {name} unit, which looks back {scales[g, u]:.0f} steps; thresholds in grey", fontsize=10, loc="left"

@@ -14,7 +14,7 @@ import reference
 from lrcssm.data import Cases
 from lrcssm.features import STATISTICS, VIEWS, FeatureMap, sweep
 from lrcssm.features.map import GROUPS
-from lrcssm.features.signals import batches, buffer_length
+from lrcssm.features.signals import Batches, buffer_length
 from lrcssm.features.statistics import THRESHOLDS
 
 LENGTHS = (7, 23, 40, 90)
@@ -118,7 +118,8 @@ def test_case_does_not_depend_on_its_batch():
 def test_padding_and_skipped_steps_are_inert():
     cases = Cases.of(series(gaps=0.2), missing="mask")
     features = FeatureMap.of(cases, n_features=20 * len(STATISTICS), batch=4)
-    (signals, _), *_ = batches(cases, features.views, features.units, features.batch)
+    parts = Batches.of(cases, features.views, features.units, features.batch)
+    signals = parts.signals(next(iter(parts)))
     expected = sweep.pooled(features.units, features.reference, signals)
     skipped = np.asarray(signals.dt) == 0
     # After a series' end nothing is read; a skipped step within it is seen by the taps of later ones, as its filled value.

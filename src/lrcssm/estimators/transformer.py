@@ -12,6 +12,7 @@ from ..compilation import keeping_compilations
 from ..data import Cases
 from ..errors import InvalidValue
 from ..features import FeatureMap, LiquidModel
+from ..features.map import BATCH
 from ..features.model import N_FEATURES
 from ..training import Trained
 from .arrays import as_series, as_times, channel_names, check_missing, seed_of
@@ -27,7 +28,7 @@ class FeatureParameters:
     n_features: int = N_FEATURES
     views: Sequence[str] | None = None
     max_time: float | None = None
-    batch: int = 16
+    batch: int = BATCH
     random_state: int | np.random.RandomState | None = None
 
 
@@ -104,10 +105,10 @@ class LrcFeatures(TransformerMixin, FeatureEstimator):
 
     - `missing`: policy for NaN: `"error"` raises an error, `"mask"` skips a step where a channel is missing, `"fill"` carries the
         last value forward.
-    - `n_features`: approximate number of features: 64 groups of equally many units, with 14 statistics per unit.
+    - `n_features`: approximate number of features: 64 groups of equally many units, with 16 statistics per unit.
     - `views`: signals of the units, some of `lrcssm.features.VIEWS`; by default all that are not redundant.
     - `max_time`: the longest time constant of a unit, in steps; by default half of the median length.
-    - `batch`: number of series that are computed at once. It does not change the features.
+    - `batch`: number of series that each thread computes at once; there are as many threads as cores. It does not change the features.
     - `random_state`: seed; a whole number makes results reproducible.
 
     **Attributes:**

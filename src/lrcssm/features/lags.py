@@ -21,7 +21,7 @@ from ..data import Cases
 from . import sweep
 from .fitting import check_units
 from .map import some_taps
-from .signals import batches
+from .signals import Batches, Signals
 from .units import Design, Units, draw, scaled, unit_arrays, units_of
 from .views import Views
 
@@ -104,7 +104,8 @@ class LagMap:
         views = Views.of(seen, _VIEWS)
         units = draw(rng, design, len(_VIEWS), pieces.shape[2], length, max_time or max(length / 2, 1.0))
         sample = seen.take(np.sort(rng.permutation(len(seen))[:BATCH]))
-        taps = [some_taps(rng, part, units) for part, _ in batches(sample, views, units, BATCH)]
+        parts = Batches.of(sample, views, units, BATCH)
+        taps = [some_taps(rng, parts.signals(which), units) for which in parts]
         found = cls(
             channels, known, season, min(max(season, horizon, 8), length), scale, level.mean(0)[0],
             _positive(level.std(0)[0]), other_mean, other_scale, views, scaled(units, np.concatenate(taps)), np.zeros(1),
@@ -143,10 +144,13 @@ class LagMap:
     def states(self, cases: Cases) -> np.ndarray:
         """States of the units after windows that are relative to their levels, `(windows, units)`."""
         found = np.empty((len(cases), self.units.cell.v.size))
-        for signals, which in batches(cases, self.views, self.units, BATCH):
+
+        def compute(signals: Signals, which: np.ndarray) -> None:
             # Every step is written to the same slot, so that the last one remains.
             last = sweep.recorded(self.units, signals, jnp.zeros(len(signals.dt), jnp.int32), 1)[0]
             found[which] = np.moveaxis(np.asarray(last), -1, 0)[: len(which)].reshape(len(which), -1)
+
+        Batches.of(cases, self.views, self.units, BATCH).run(compute)
         return found
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

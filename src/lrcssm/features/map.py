@@ -9,12 +9,14 @@ import numpy as np
 from ..data import Cases
 from ..errors import InvalidValue
 from . import sweep
-from .signals import Signals, batches
+from .signals import Batches, Signals
 from .statistics import STATISTICS, THRESHOLDS, Reference
 from .units import TAPS, Design, Units, draw, scaled, unit_arrays, units_of
 from .views import Views
 
 GROUPS = 64
+BATCH = 32
+"""Cases that are computed side by side by default."""
 _CALIBRATION_CASES = 64
 _APART = 1e-4  # of the scale of the states: between a threshold and a state that many cases have
 _SLOTS = 16  # steps of each calibration case whose states are looked at
@@ -45,7 +47,7 @@ class FeatureMap(NamedTuple):
     views: Views
     units: Units
     reference: Reference
-    batch: int = 16
+    batch: int = BATCH
 
     @classmethod
     def of(
@@ -56,7 +58,7 @@ class FeatureMap(NamedTuple):
         views: Sequence[str] | None = None,
         max_time: float | None = None,
         seed: int = 0,
-        batch: int = 16,
+        batch: int = BATCH,
     ) -> "FeatureMap":
         """Random units, calibrated on training cases.
 
@@ -75,9 +77,10 @@ class FeatureMap(NamedTuple):
         design = design_of(n_features)
         units = draw(rng, design, len(chosen.names), cases.channels, length, max_time or max(length / 2, 1.0))
         sample = cases.take(np.sort(rng.permutation(len(cases))[:_CALIBRATION_CASES]))
-        signals = list(batches(sample, chosen, units, batch))
-        units = scaled(units, np.concatenate([some_taps(rng, part, units) for part, _ in signals]))
-        states = np.concatenate([_some_states(rng, part, units) for part, _ in signals])
+        parts = Batches.of(sample, chosen, units, batch)
+        signals = [parts.signals(which) for which in parts]
+        units = scaled(units, np.concatenate([some_taps(rng, part, units) for part in signals]))
+        states = np.concatenate([_some_states(rng, part, units) for part in signals])
         return cls(chosen, units, _reference(rng, states), batch)
 
     @property
@@ -93,9 +96,12 @@ class FeatureMap(NamedTuple):
     def __call__(self, cases: Cases) -> np.ndarray:
         """The features of each case, `(cases, features)`, float32."""
         found = np.empty((len(cases), self.n_features), np.float32)
-        for signals, which in batches(cases, self.views, self.units, self.batch):
+
+        def compute(signals: Signals, which: np.ndarray) -> None:
             pooled = np.asarray(sweep.pooled(self.units, self.reference, signals))
             found[which] = pooled[: len(which)].reshape(len(which), -1)
+
+        Batches.of(cases, self.views, self.units, self.batch).run(compute)
         return found
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

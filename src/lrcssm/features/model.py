@@ -12,13 +12,13 @@ from ..errors import InvalidValue
 from .calibration import softmax_factor
 from .fitting import check_units
 from .logistic import fit_logistic
-from .map import FeatureMap
+from .map import BATCH, FeatureMap
 from .readout import Readout, fit_readout
 from .statistics import THRESHOLDS
 from .step import LiquidStep
 from .views import STREAMED
 
-N_FEATURES = 14_336
+N_FEATURES = 12_288
 """Default number of features."""
 IN_MEMORY = 10_000
 """Most cases whose features are kept; those of more are computed twice, a part at a time."""
@@ -75,7 +75,7 @@ class LiquidModel(NamedTuple):
         views: Sequence[str] | None = None,
         max_time: float | None = None,
         seed: int = 0,
-        batch: int = 16,
+        batch: int = BATCH,
         logistic: bool = False,
     ) -> "LiquidModel":
         """Draw the features and fit their read-out.

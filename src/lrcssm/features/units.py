@@ -30,7 +30,7 @@ SPEED = 16.0  # the fastest units keep 1/(1 + 0.95 · SPEED · σ(f)) of the sta
 GAIN = 2.0  # the scale of a kernel's response in the argument of its synapse
 FASTEST = 0.95  # the largest elastance at rest
 _MOST_MIXED = 9  # channels of a signal
-_LEVELS, _LEVELS_OF_MANY = 1 / 8, 1 / 4  # share of the groups that see levels, for one channel and for several
+_LEVELS, _LEVELS_OF_MANY = 1 / 8, 1 / 2  # share of the groups that see levels, for one channel and for several
 
 
 class Units(NamedTuple):
