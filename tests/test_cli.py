@@ -128,7 +128,7 @@ def test_info_about_a_model(tmp_path, capsys):
 def test_a_table_is_never_cut(capsys, monkeypatch):
     """However narrow the terminal is."""
     monkeypatch.setenv("COLUMNS", "40")
-    print_table(["model<", "notes<"], [["x" * 90, "1.25 ± 0.5"]], title="t", notes=["n " * 80])
+    print_table(["model<", "two\nlines<"], [["x" * 90, "1.25 ± 0.5"]], title="t", notes=["n " * 80])
     text = capsys.readouterr().out
     assert "x" * 90 in text and "1.25 ± 0.5" in text and "…" not in text
     assert max(map(len, text.splitlines()[-1:])) <= 80

@@ -1,4 +1,4 @@
-"""`lrcssm train --compare`: MiniRocket beside the model, in the words, the scores and the report."""
+"""`lrcssm train --compare`: MiniRocket next to the model, in the words, the scores and the report."""
 
 import json
 import sys

@@ -2,9 +2,9 @@
 
 A choice is a simple forecast (the last value, the last season, the level of the window), corrected by a linear map of the window's
 columns (see `lags`), or as it is. The penalty of each is the one with the least mean absolute error in the second half of the windows, each
-forecast there by a fit on what came before (see `rolling`). The forecasts of all choices are averaged with weights that fall with
+forecast there by a fit on earlier windows (see `rolling`). The forecasts of all choices are averaged with weights that fall with
 their errors e as e^(−n), where n is the number of horizons that do not overlap: this is the likelihood of errors with a Laplace
-distribution. Few origins leave many choices alive, many origins single one out.
+distribution. With few origins many choices keep some weight; with many origins one dominates.
 """
 
 import dataclasses

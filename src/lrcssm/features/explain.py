@@ -1,4 +1,4 @@
-"""Explanation of a linear read-out: the channels, time scales and statistics that spoke for a class.
+"""Explanation of a linear read-out: the channels, time scales and statistics behind each prediction.
 
 An output k of a case is an intercept plus a sum over the features f,
 

@@ -220,7 +220,7 @@ class ForecastModel:
     def whole(self, **kind: Any) -> str | None:
         """Reason why a sequence cannot be given in pieces, to follow "it"."""
         del kind
-        return "sees each window as a whole"
+        return "takes each window as a whole"
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The model as JSON and arrays by name."""
@@ -285,7 +285,7 @@ def margin_of(errors: np.ndarray, coverage: float) -> np.ndarray:
         return margin
     count = len(errors)
     most = f"give at most {np.floor(1000 * count / (count + 1)) / 1000:g}" if count else "give a longer series"
-    raise InvalidValue(f"coverage={coverage:g} is more than {count} rolling errors can tell; {most}.")
+    raise InvalidValue(f"coverage={coverage:g} needs more than the {count} rolling errors there are; {most}.")
 
 
 def _cautious(problem: Problem, forecasts: np.ndarray) -> Judged:

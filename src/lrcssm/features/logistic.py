@@ -1,6 +1,6 @@
 """Logistic regression on the features, which starts from the ridge solution: for some hundred cases and more.
 
-The squared error of ridge regression is quick to minimise and hard to overfit; with more cases the log-loss tells more. The
+The squared error of ridge regression is quick to minimise and hard to overfit; with more cases the log-loss is the better criterion. The
 compressed features Z are projected on the principal directions of a part of the cases, R = Z V, and
 
     Σ −log softmax(R W + b)[class] + λ/2 |W|²

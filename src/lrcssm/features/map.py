@@ -66,7 +66,7 @@ class FeatureMap(NamedTuple):
 
         - `cases`: the training cases.
         - `n_features`: how many features, about: units have `len(STATISTICS)` each, and groups have equally many units.
-        - `views`: some of `lrcssm.features.VIEWS`; all that tell something new if not given.
+        - `views`: some of `lrcssm.features.VIEWS`; by default all that are not redundant.
         - `max_time`: the longest time constant, in steps; half of the median length if not given.
         - `seed`: of the random numbers.
         - `batch`: how many cases are computed side by side.

@@ -179,7 +179,7 @@ class LiquidModel(NamedTuple):
         if type(model.map.batch) is not int or not 1 <= model.map.batch <= 2**16:
             raise ValueError("its batch is not a number of cases")
         groups, _, units = model.map.units.cell.a_u.shape
-        shapes = {"mean": (groups, 1, units), "scale": (groups, 1, units), "thresholds": (THRESHOLDS, groups, 1, units)}
+        shapes = {"mean": (groups, units, 1), "scale": (groups, units, 1), "thresholds": (THRESHOLDS, groups, units, 1)}
         if {name: part.shape for name, part in model.map.reference._asdict().items()} != shapes:
             raise ValueError("its thresholds are not those of its units")
         if model.task not in ("classify", "regress") if readout is not None else model.task != "features":
@@ -195,7 +195,7 @@ class LiquidModel(NamedTuple):
 
 
 def counted_cases(classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The cases that count in leave-one-out: the only case of a class tells nothing about a fit without it.
+    """The cases that count in leave-one-out: the only case of a class cannot be predicted by a fit without it.
 
     **Arguments:**
 

@@ -3,7 +3,7 @@
 The first part draws and calibrates the features, and fixes their standardisation. After that the solution is that of all cases
 together: their features are kept while they are few, and above `max(d / 2, EXACT)` cases for d features their Gram matrix instead
 (see `sums`), so that memory is bounded. The penalty and the calibration come from leave-one-out as for all cases at once: of all
-of them up to `EXACT`, and of a random sample of `PART` above, which is kept beside the Gram matrix by reservoir sampling (Vitter, 1985).
+of them up to `EXACT`, and of a random sample of `PART` above, which reservoir sampling keeps next to the Gram matrix (Vitter, 1985).
 """
 
 import itertools
@@ -20,7 +20,7 @@ from .sums import Sums
 
 
 class Parts:
-    """Features, and what ridge regression needs of the cases so far.
+    """Ridge regression on liquid features, accumulated part by part.
 
     ```python
     import numpy as np
@@ -69,7 +69,7 @@ class Parts:
         if self._scaling is None:
             if len(cases) < 2:
                 raise InvalidValue(
-                    f"The first part has {len(cases)} case; give some hundred: they decide how features are scaled."
+                    f"The first part has {len(cases)} case; give some hundred, because they fix the scale of the features."
                 )
             some = np.arange(len(cases))
             some = some if len(some) <= EXACT else self._rng.permutation(some)[:PART]

@@ -23,11 +23,11 @@ from .sums import Sums, penalise
 
 PENALTIES = np.logspace(-3, 8, 34)
 EXACT = 4096
-"""Most cases of which all are left out once."""
+"""Largest number of cases for exact leave-one-out."""
 PART = 2048
-"""Cases of a random part of more."""
+"""Number of cases in the random subset that is used above that."""
 ROWS = 1024
-"""Cases whose features are standardised at a time."""
+"""Number of cases whose features are standardised at a time."""
 
 
 class Readout(NamedTuple):

@@ -1,4 +1,4 @@
-"""Ridge regression that is judged as time goes on: fits on the past, errors on what came after.
+"""Ridge regression with rolling-origin evaluation: fits on the past, errors on later windows.
 
 The windows of each series are in the order of time. The second half of them is cut into folds; the windows of a fold are forecast
 by a fit on all windows whose values ended before the first of them was made, so that nothing of the future is used.

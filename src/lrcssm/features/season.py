@@ -50,8 +50,8 @@ def guess_season(series: Sequence[np.ndarray]) -> int:
 
 
 def _autocorrelation(values: np.ndarray, longest: int) -> np.ndarray | None:
-    """Autocorrelation at lags from 0 to `longest`, of values without their straight line; `None` for a constant channel, NaN at
-    lags of which a third of the series cannot tell."""
+    """Autocorrelation at lags from 0 to `longest`, of values without their straight line; `None` for a constant channel, NaN
+    beyond a third of the length."""
     known = np.isfinite(values)
     time = np.arange(len(values))
     if known.sum() < 8:

@@ -93,7 +93,7 @@ class LiquidStep(eqx.Module):
         return np.dtype(self.cell.v.dtype)
 
     def check_steps(self) -> None:
-        """Do nothing: there is a step only of models that can take one sample at a time."""
+        """Do nothing: a `LiquidStep` can always take one sample at a time."""
 
     def first_state(self) -> LiquidState:
         """The state before the first sample."""

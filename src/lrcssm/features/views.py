@@ -1,12 +1,12 @@
-"""Views of a series: what the units see of it.
+"""Views of a series, the signals from which the units get their inputs.
 
     levels              each channel, centred and scaled by its mean and scale over the training cases
     differences         from step to step, scaled by their scale over the training cases
     case-levels         each channel, centred and scaled by its mean and scale over the case itself
     case-differences    from step to step of the case levels, scaled by their scale over the training cases
 
-The views by case need the whole series; a model of the others can take one sample at a time.
-Where the series are already standardised case by case, the views by case repeat the others and are left out.
+The views by case need the whole series; a model without them can take one sample at a time.
+If the series are already standardised case by case, these views are redundant and are left out.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class Views:
         **Arguments:**
 
         - `cases`: the training cases.
-        - `names`: some of `VIEWS`; if not given, all that tell something new.
+        - `names`: some of `VIEWS`; by default all that are not redundant.
         """
         if names is not None and (not len(names) or any(name not in VIEWS for name in names)):
             raise InvalidValue(f"views is {names!r}; give one or more of {', '.join(VIEWS)}.")
