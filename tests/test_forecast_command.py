@@ -126,7 +126,7 @@ def test_gradient_steps(tmp_path, capsys):
         ([wave()], ["--horizon", "0"], "--horizon got 0; give a whole number of at least 1"),
         ([wave()], ["--season", "60"], "less than one season|it needs at least"),
         ([wave()], ["--coverage", "1.5"], "--coverage got 1.5"),
-        ([wave()], ["--coverage", "0.99"], "is more than .* rolling errors can tell"),
+        ([wave()], ["--coverage", "0.99"], "needs more than the .* rolling errors"),
         ([wave()], ["--steps", "5"], "--steps is for gradient steps"),
         ([["1", "?", "2", *map(str, wave(60))]], [], "y has 1 missing values; --missing fill"),
         ([wave()], ["--future", "y"], "No column is left to forecast"),

@@ -312,7 +312,7 @@ def test_a_short_series_gets_a_cautious_forecast():
     model = LrcRidgeForecaster(horizon=3, window=2, season=1, **SMALL).fit(y)
     assert np.abs(model.predict() - [8, 9, 10]).max() < 3
     with pytest.raises(
-        lrcssm.LrcssmError, match=r"coverage=0.9 is more than 0 rolling errors can tell; give a longer series"
+        lrcssm.LrcssmError, match=r"coverage=0.9 needs more than the 0 rolling errors there are; give a longer series"
     ):
         model.predict_interval()
 

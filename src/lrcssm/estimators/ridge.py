@@ -157,7 +157,7 @@ class LrcRidgeClassifier(Classifying, RidgeEstimator):
         """Add cases to those of earlier calls. The solution is that of all cases together.
 
         The first call determines the features and their standardisation; give it some hundred cases. The solution is computed
-        at its first use. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes (1.6 GB for the default,
+        at its first use. Memory is at most about that of two Gram matrices, 8 · `n_features`² bytes (1.2 GB for the default,
         130 MB for 4,000 features), and less while there are fewer cases than half of the features. After `fit`, which keeps no
         sums, it starts from scratch; a saved file holds the solution alone, and cannot be continued.
 

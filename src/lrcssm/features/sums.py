@@ -10,7 +10,7 @@ _BLOCK = 1024  # columns of the Gram matrix that are centred at a time
 class Sums:
     """Gram matrix Zᵀ Z in float32, Zᵀ Y, and the sums of Z and Y, added up over cases with features Z and targets Y.
 
-    The Gram matrix takes d² numbers for d features, and as many again for the solution: 2 × 820 MB for 14,336 features, 2 × 64
+    The Gram matrix takes d² numbers for d features, and as many again for the solution: 2 × 600 MB for 12,288 features, 2 × 64
     MB for 4,000.
     """
 
