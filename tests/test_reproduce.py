@@ -206,6 +206,22 @@ def test_processes_share_a_store(tmp_path):
     assert records.read_results(tmp_path) == each
 
 
+def test_ridge_on_the_training_part_and_on_both(scp1, monkeypatch, tmp_path):
+    monkeypatch.setattr(jobs, "N_FEATURES", 320)
+    made = [
+        jobs.make_job(TABLES["table1"], row, "SCP1", 2345, "clean", {}, "auto")
+        for row in ("LrcRidge", "LrcRidge (+ validation)")
+    ]
+    alone, both = (jobs.cases_of(job, scp1) for job in made)
+    assert [len(part) for part in alone] == [28, 6, 7]
+    assert both[0].series[:28] == alone[0].series and both[0].series[28:] == alone[1].series
+    assert both[2].series == alone[2].series and made[0].identity("x") != made[1].identity("x")
+    series = [np.sin((0.3 + 0.9 * (i % 2)) * np.arange(12))[:, None] * np.ones(6) + 1e-3 * i for i in range(41)]
+    easy = dataclasses.replace(scp1, series=tuple(one.astype(np.float32) for one in series))
+    found = [jobs.run_job(job, easy, jobs.Folder(tmp_path / job.row), None) for job in made]
+    assert [one["train_cases"] for one in found] == [28, 34] and all(one["test"] == 1.0 for one in found)
+
+
 def test_quirks_of_the_published_protocol(scp1):
     def made(dataset, protocol, row="LrcSSM"):
         return jobs.make_job(TABLES["table1"], row, dataset, 3456, protocol, {}, "auto")

@@ -29,7 +29,7 @@ from lrcssm.training.folder import Folder
 from . import traces
 from .published import DATASETS, SIZES, configured, published
 from .splits import paper_parts
-from .tables import ABLATION, BLOCK, EQUAL, MINIROCKET, OURS, RIDGE, Row, Table
+from .tables import ABLATION, BLOCK, EQUAL, MINIROCKET, OURS, RIDGE, RIDGE_ON_BOTH, Row, Table
 
 Protocol = Literal["clean", "published"]
 LACKS_A_CHANNEL = ("Ethanol", "Motor")
@@ -89,8 +89,9 @@ def make_job(
     entry = table.rows[row]
     if entry.architecture is None:
         raise InvalidValue(f"{row} is not a model")
-    if entry.architecture in (MINIROCKET, RIDGE):
-        own = {"n_features": N_FEATURES} if entry.architecture == RIDGE else {}
+    if entry.architecture in (MINIROCKET, RIDGE, RIDGE_ON_BOTH):
+        own = {} if entry.architecture == MINIROCKET else {"n_features": N_FEATURES}
+        own |= {"validation": True} if entry.architecture == RIDGE_ON_BOTH else {}
         return Job(row, dataset, seed, protocol, False, None, own, "none")
     fields, training = _fields(table, entry, dataset)
     quirks = protocol == "published" and fields.get("layout") == "released"
@@ -153,6 +154,8 @@ def cases_of(job: Job, data: Dataset) -> tuple[Cases, Cases, Cases]:
         train, validation, test = (_at_their_steps(part) for part in data.parts())
         return train, validation, test
     split = paper_parts(data, job.seed)  # by the values of all channels
+    if job.training.get("validation"):
+        split = split._replace(train=np.concatenate([split.train, split.validation]))
     if job.quirks and job.dataset in LACKS_A_CHANNEL:
         data = dataclasses.replace(data, series=tuple(one[:, 1:] for one in data.series), channel_names=None)
     train, validation, test = data.parts(split=split)
@@ -233,8 +236,8 @@ def run_job(
 
 
 def untrained(job: Job, train: Cases, test: Cases) -> dict[str, Any]:
-    """Test accuracy of ridge regression on features that are not learned, fitted to the training part alone: our liquid features,
-    or those of MiniRocket (Dempster et al. 2021)."""
+    """Test accuracy of ridge regression on features that are not learned: our liquid features, or those of MiniRocket (Dempster
+    et al. 2021)."""
     if job.training:
         outputs = SIZES[job.dataset].classes
         liquid = LiquidModel.fit(train, "classify", outputs, n_features=job.training["n_features"], seed=job.seed)

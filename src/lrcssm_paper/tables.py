@@ -10,7 +10,7 @@ from lrcssm.models import ARCHITECTURES
 from .published import DATASETS
 
 SETS = tuple(name for name in DATASETS if name != "PPG")
-MINIROCKET, RIDGE = "minirocket", "ridge"
+MINIROCKET, RIDGE, RIDGE_ON_BOTH = "minirocket", "ridge", "ridge on training and validation part"
 """Architecture of the rows with the non-neural reference."""
 ABLATION = {"hidden_dim": 64, "state_dim": 64, "num_blocks": 6}
 """The sizes of the paper's ablations, all at a learning rate of 1e-4."""
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     **Attributes:**
 
-    - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, `MINIROCKET` or `RIDGE`; `None` for a row that is not a model.
+    - `architecture`: a name of `lrcssm.models.ARCHITECTURES`, `MINIROCKET`, `RIDGE` or `RIDGE_ON_BOTH`; `None` for a row that is not a model.
     - `published`: for each data set the mean and standard deviation over the seeds, or a word.
     - `changes`: fields of `ModelConfig` that differ from the table's model.
     - `notes`: on a number, by data set; under the empty name on all of them.
@@ -149,6 +149,9 @@ TABLES: dict[str, Table] = {
             ),
             "MiniRocket": Row(MINIROCKET, {}, {}, {"": "not in the paper: no neural network, and a stronger rival than most"}),
             "LrcRidge": Row(RIDGE, {}, {}, {"": "not in the paper: our LrcRidgeClassifier, which is not trained by gradients"}),
+            "LrcRidge (+ validation)": Row(
+                RIDGE_ON_BOTH, {}, {}, {"": "the same, fitted to training and validation part, as it needs no validation"}
+            ),
         },
         sizes="published",
         notes=(*_OURS, "The rows come from five code bases with different batches, norms, stopping rules and seeds."),

@@ -25,7 +25,11 @@ def print_table(
     console.print(printable(title))
     table = Table(box=box.SIMPLE_HEAD, padding=0)
     for head in heads:
-        table.add_column("\n".join(map(printable, head.rstrip("<").split("\n"))), justify="left" if head.endswith("<") else "right", no_wrap=True)
+        table.add_column(
+            "\n".join(map(printable, head.rstrip("<").split("\n"))),
+            justify="left" if head.endswith("<") else "right",
+            no_wrap=True,
+        )
     for row in rows:
         if row is None:
             table.add_section()
