@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from ..errors import InvalidValue
 from .units import Units, cell_arrays, stacked
 from .views import VIEWS, Views
 
@@ -12,7 +13,7 @@ LONGEST = 2**20
 
 
 def check_units(views: Views, units: Units) -> None:
-    """Raise `ValueError` if the arrays of views and units, as a file holds them, are not those of one map.
+    """Raise `InvalidValue` if the arrays of views and units, as a file holds them, are not those of one map.
 
     **Arguments:**
 
@@ -29,9 +30,9 @@ def check_units(views: Views, units: Units) -> None:
         wanted[f"views.{name}"], found[f"views.{name}"] = (channels,), getattr(views, name).shape
     for name, shape in wanted.items():
         if found.get(name) != shape:
-            raise ValueError(f"its {name} has shape {found.get(name)}, and {shape} is expected")
+            raise InvalidValue(f"its {name} has shape {found.get(name)}, and {shape} is expected")
     if not views.names or any(name not in VIEWS for name in views.names):
-        raise ValueError("its views are not known")
+        raise InvalidValue("its views are not known")
     dilations = np.asarray(units.dilations)
     if dilations.dtype.kind not in "iu" or dilations.min() < 1 or dilations.max() > LONGEST:
-        raise ValueError(f"its dilations are not whole numbers from 1 to {LONGEST}")
+        raise InvalidValue(f"its dilations are not whole numbers from 1 to {LONGEST}")
