@@ -156,6 +156,17 @@ def test_damaged_files_give_one_sentence(good, tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # kilobytes
 
 
+def test_a_sentence_about_a_file_does_not_control_a_terminal(tmp_path):
+    """It names an array that should not be there, in the words of the file."""
+    save(tmp_path / "model", make(num_blocks=1))
+    header, arrays = read_arrays(tmp_path / "model", kind="model")
+    own = {name: header[name] for name in header if name not in ("format", "arrays")}
+    write_arrays(tmp_path / "model", own, arrays | {"model.\x1b[2J\nx": np.zeros(1)})
+    with pytest.raises(FileError) as caught:
+        load(tmp_path / "model")
+    assert str(caught.value).isprintable() and r".\x1b[2J\nx is missing or too much" in str(caught.value)
+
+
 def test_other_mistakes(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load(tmp_path / "nothing")

@@ -374,6 +374,14 @@ def test_values_that_are_too_large_are_no_forecast(kind, fitted):
                 assert np.isfinite(found).all() and value < 1e39
 
 
+def test_a_solve_without_an_end_is_no_forecast(fitted):
+    hasty = copy.copy(fitted).set_params(solver=lrcssm.DEER(max_steps=1))
+    with pytest.raises(
+        lrcssm.SolveError, match=r"The forecast could not be computed\. The iteration used up max_steps"
+    ):
+        hasty.predict()
+
+
 def test_the_season_is_used():
     """With a season the window holds it, the base repeats it, and the naive forecast is another one."""
     rng = np.random.default_rng(0)

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ import lrcssm
 from lrcssm import LrcRidgeClassifier, LrcSSMClassifier, LrcSSMRegressor, cli
 from lrcssm.errors import TrainingError
 from lrcssm.locks import alone
+from lrcssm.training.folder import Folder
 from lrcssm.training.predictions import as_csv
 
 TINY = ["--hidden-dim", "4", "--state-dim", "4", "--num-blocks", "1", "--patch", "1", "--steps", "2", "--batch", "4"]
@@ -128,6 +131,26 @@ def test_a_folder_that_a_kill_left_can_be_used(left, tmp_path):
     assert cli.main(["train", "a.npz", "--out", "run", "--quiet", "--overwrite", *TINY]) == 0
     assert json.loads((tmp_path / "run" / "run.json").read_text())["data"]["name"] == "a"
     assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_the_description_of_a_run_goes_last(tmp_path, monkeypatch):
+    """A process that is killed while it replaces a run leaves a folder that is known to be one."""
+    folder = Folder(tmp_path / "run")
+    folder.path.mkdir()
+    for name in ("run.json", "model.lrcssm", "scores.json", ".predictions.csv.x", "mine.txt"):
+        folder.file(name).write_text("{}")
+    removed, unlink = [], pathlib.Path.unlink
+
+    def count(path, **more):
+        assert folder.file("run.json").exists()
+        removed.append(path.name)
+        unlink(path, **more)
+
+    monkeypatch.setattr(pathlib.Path, "unlink", count)
+    folder.begin({"training": {"seed": 1}}, resume=False)
+    assert sorted(removed) == [".predictions.csv.x", "model.lrcssm", "scores.json"]
+    assert sorted(os.listdir(folder.path)) == ["mine.txt", "run.json"]
+    assert folder.read_json("run.json") == {"training": {"seed": 1}}
 
 
 @pytest.mark.parametrize("listed", [False, True])

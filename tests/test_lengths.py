@@ -9,8 +9,9 @@ import pytest
 from sklearn.model_selection import cross_val_score
 from test_estimators import unequal
 
-from lrcssm import LrcRidgeClassifier, LrcSSMClassifier
+from lrcssm import LrcRidgeClassifier, LrcSSMClassifier, compilation
 from lrcssm.data.batching import MOST_LENGTHS
+from lrcssm.training import metrics, step
 
 SMALL = {
     "hidden_dim": 8, "state_dim": 8, "num_blocks": 1, "batch": 4, "steps": 2, "validation_fraction": 0.0, "random_state": 0, "patch": 1,
@@ -33,20 +34,33 @@ def fitted(kind):
     return made.fit(series([60, 100, 150, 200]), [0, 1, 0, 1])
 
 
-@pytest.mark.parametrize("kind", ["gradient", "ridge"])
+@pytest.mark.parametrize("kind", ["gradient", "ridge", "partial_fit"])
 def test_programs_for_many_lengths(kind, caplog):
-    """24 lengths within two powers of two: eight rungs of the ladder, so at most as many programs of the model."""
-    model = fitted(kind)
+    """24 lengths within two powers of two: eight rungs of the ladder, so at most as many programs of the model. Those of training
+    take the most time to compile, so that there all lengths are near those of the first fit."""
+    model, most = fitted("ridge" if kind == "ridge" else "gradient"), 2 if kind == "partial_fit" else 9
+    longest = 200 if kind == "partial_fit" else 256
     with caplog.at_level(logging.WARNING), jax.log_compiles():
-        for length in LENGTHS[(LENGTHS > 64) & (LENGTHS <= 256)][:24]:
-            model.predict(series([length]))
+        for length in LENGTHS[(LENGTHS > 64) & (longest >= LENGTHS)][:24]:
+            if kind == "partial_fit":
+                model.partial_fit(series([length, length]), [0, 1])
+            else:
+                model.predict(series([length]))
     compiled = [
         r.getMessage().split("compilation of ")[1].split()[0]
         for r in caplog.records
         if "Finished XLA comp" in r.getMessage()
     ]
-    most = max((compiled.count(name) for name in compiled), default=0)
-    assert most <= 9, {name: compiled.count(name) for name in compiled}
+    assert max((compiled.count(name) for name in compiled), default=0) <= most, compiled
+
+
+def test_programs_of_many_fits_are_given_back(monkeypatch):
+    """Cases of one length are not padded, so that each fit may need a program of its own; only some are kept."""
+    monkeypatch.setattr(compilation, "MOST_PROGRAMS", 0)
+    model = LrcSSMClassifier(**SMALL | {"hidden_dim": 4, "state_dim": 4, "steps": 1})
+    for length in (7, 8):
+        model.fit(series([length] * 4), [0, 1, 0, 1]).predict(series([length]))
+        assert step.train_step._cached._cache_size() == metrics._outputs._cached._cache_size() == 1
 
 
 def resident():

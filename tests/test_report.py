@@ -8,13 +8,16 @@ import types
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from lrcssm.data import Cases
-from lrcssm.report import plots
+from lrcssm.report import outcome, plots
+from lrcssm.report.forecast import forecast_figure
 from lrcssm.report.headline import headline, most_confused
 from lrcssm.report.judged import Judged, by_class
 from lrcssm.report.page import bars, page
 from lrcssm.report.run import evaluation_page
+from lrcssm.report.steps import timelines
 from lrcssm.report.text import listed, plain
 from lrcssm.training import Evaluation, Trained
 from lrcssm.training.baseline import constant_of, constant_scores, doubt
@@ -202,6 +205,45 @@ def test_no_empty_pictures():
     assert plots.time_constants([np.array([np.inf, np.inf])], 10) is None
     few = judged(["a", "b"], count=4)
     assert "Reliability" not in "".join(few.sections()) and "Channels" not in "".join(few.sections())
+
+
+def pictures():
+    """All kinds of pictures, with names that are as long as names can be."""
+    rng, long = np.random.default_rng(0), ["x" * 500, "word " * 80, "$" * 60]
+    wanted = rng.integers(0, 3, 40)
+    yield "curves", plots.learning_curves(history(0.5, 0.6), 20, ("accuracy", 0.4))
+    yield "iterations", [plots.iterations(history(0.5, 0.6))]
+    yield "series", [plots.series(rng.normal(size=(30, 3)))]
+    yield "time constants", [plots.time_constants([np.array([1.0, 50.0, np.inf]), np.array([2.0, 9.0])], 30)]
+    yield "confusion", [outcome.confusion(outcome.confusion_counts(wanted, wanted[::-1], 3), long)]
+    yield "reliability", [outcome.diagram(reliability(rng.dirichlet(np.ones(3), 40), wanted))]
+    yield "residuals", outcome.residuals(1e6 * rng.normal(size=40), 1e6 * rng.normal(size=40))
+    steps = Cases.of(rng.normal(size=(3, 40, 1)), targets=tuple(rng.integers(0, 3, (3, 40))))
+    yield "steps", [timelines(list(rng.normal(size=(3, 40, 3))), steps, long, long, [0, 1, 2])]
+    ahead = rng.normal(size=(5, 2))
+    stamps = [f"2024-01-01 {i:02}:00:00" for i in range(65)]
+    yield (
+        "forecast",
+        [
+            forecast_figure(
+                rng.normal(size=(60, 2)), ahead, ahead - 1, ahead + 1, names=long[:2], coverage=0.9, stamps=stamps
+            )
+        ],
+    )
+
+
+@pytest.mark.parametrize("kind, figures", [pytest.param(*both, id=both[0]) for both in pictures()])
+def test_no_text_is_cut_off(kind, figures):
+    """What is drawn lies within the picture, and lines that can be told apart have a legend."""
+    for figure in figures:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        drawn, size = figure.get_tightbbox(canvas.get_renderer()), figure.get_size_inches()
+        assert min(drawn.x0, drawn.y0) > -0.03 and drawn.x1 < size[0] + 0.03 and drawn.y1 < size[1] + 0.03
+        legends = [axes.get_legend() for axes in figure.axes] + figure.legends
+        named = {line.get_label() for axes in figure.axes for line in axes.lines if line.get_label()[0] != "_"}
+        said = {text.get_text() for legend in legends if legend is not None for text in legend.get_texts()}
+        assert named <= said
 
 
 def test_colours_follow_the_page():

@@ -16,6 +16,8 @@ LEAST_SECONDS = 0.1
 """Programs that compile faster than this, in seconds, are not cached."""
 MOST_BYTES = 2 * 2**30
 """Size of the folder above which the least recently used programs are removed."""
+MOST_PROGRAMS = 16
+"""Number of programs of one function that a process keeps, each of some ten megabytes."""
 SWITCH = "LRCSSM_COMPILATIONS"
 """Environment variable; `off` disables the cache of the estimators."""
 _lock = threading.Lock()
@@ -85,6 +87,18 @@ def keeping_compilations() -> Iterator[None]:
             _inside -= mine
             if mine and _inside == 0:
                 _choose(None, _least_before)
+
+
+def bound_programs(function: Any) -> None:
+    """Give back the memory of the programs of a function if there are many, as after series of very many lengths.
+
+    **Arguments:**
+
+    - `function`: made by `equinox.filter_jit`. Its programs are compiled again when they are needed, or read from disk.
+    """
+    compiled = getattr(function, "_cached", None)
+    if compiled is not None and compiled._cache_size() > MOST_PROGRAMS:
+        compiled.clear_cache()
 
 
 def _free() -> bool:

@@ -194,7 +194,7 @@ class SeriesLearner(Learner, SeriesParameters):
             if state is None:
                 state, history = TrainState.start(self.model_, training.knobs()), ()
             seconds = history[-1].seconds if history else 0.0
-            state, evaluation = one_pass(state, cases, training, solver_of(self), seconds)
+            state, evaluation = one_pass(state, cases, training, solver_of(self), seconds, self.trained_.lengths)
             self._progress, self.history_, self.n_iter_ = state, (*history, evaluation), evaluation.step
             self.trained_ = dataclasses.replace(self.trained_, model=state.chosen(training))
             self._report(evaluation)

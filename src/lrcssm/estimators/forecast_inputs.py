@@ -192,13 +192,13 @@ class ForecastInputs:
         sizes = {name: getattr(config, name) for name in ("window", "horizon", "season") if hasattr(config, name)}
         wanted = {name: getattr(self, f"{name}_") for name in sizes}
         if sizes != wanted or config.output_dim != self.horizon_ * self.n_channels_:
-            raise ValueError("its window, horizon or season is not that of its model")
+            raise InvalidValue("its window, horizon or season is not that of its model")
         fits = [one.ndim == 2 and one.shape[1] == config.input_dim and len(one) >= self.window_ for one in self.tails_]
         times = [one.shape for one in self.stamps_ or ()]
         if not fits or not all(fits) or (times and times != [one.shape[:1] for one in self.tails_]):
-            raise ValueError("the ends of its series are not those of its model")
+            raise InvalidValue("the ends of its series are not those of its model")
         if self.naive_error_.shape != (self.n_channels_,) or (self.unit_ is None) != (self.stamps_ is None):
-            raise ValueError("its times or errors are not those of its series")
+            raise InvalidValue("its times or errors are not those of its series")
 
 
 def several(X: Any) -> bool:

@@ -219,9 +219,9 @@ class LrcSSMForecaster(Forecasts, Learner, ForecasterParameters):
             shape = (facts["horizon_"], facts["n_channels_"])
             sizes = (self.base_.config.window, self.base_.config.horizon, self.base_.config.input_dim)
             if self.errors_.shape[1:] != shape or sizes != (facts["window_"], *shape) or "gain_" not in facts:
-                raise ValueError("its start is not that of its model")
+                raise InvalidValue("its start is not that of its model")
         elif not isinstance(self.model_, ForecastModel):
-            raise ValueError("its start is missing")
+            raise InvalidValue("its start is missing")
         super()._remember(facts, arrays)
         self._remember_arrays(arrays)
 

@@ -108,7 +108,7 @@ class Classifying(_Kind, ClassifierMixin):
 
     def _remember(self, facts: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         if self.trained_.classes is None:
-            raise ValueError("its classes are missing")
+            raise InvalidValue("its classes are missing")
         self.classes_ = self.trained_.classes
         super()._remember(facts, arrays)  # pyright: ignore[reportAttributeAccessIssue]
 

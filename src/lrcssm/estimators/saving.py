@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .. import engine
-from ..errors import FileError, InvalidType
+from ..errors import FileError, InvalidType, InvalidValue
 from ..models import Stream
 from ..training import Evaluation, Trained
 
@@ -118,18 +118,18 @@ class Saved:
         history = tuple(Evaluation.from_dict(evaluation) for evaluation in facts.pop("history"))
         for name, value in facts.items():
             if name not in _FACTS or not _FACTS[name](value):
-                raise ValueError(f"{name!r} is not known or not what it should be")
+                raise InvalidValue(f"{name!r} is not known or not what it should be")
         needed = {name for kind in type(self).__mro__ for name in vars(kind).get("_needed", ())}
         if missing := sorted(needed - set(facts)):
-            raise ValueError(f"{missing[0]} is missing")
+            raise InvalidValue(f"{missing[0]} is missing")
         inputs = facts["n_channels_"] + facts.get("n_past_", 0) + facts.get("n_future_", 0)
         if inputs != self.trained_.model.config.input_dim:
-            raise ValueError("its channels are not those of its model")
+            raise InvalidValue("its channels are not those of its model")
         if ("window_" in facts) != (self.trained_.task == "forecast"):
-            raise ValueError(f"its model is one for the task {self.trained_.task}")
+            raise InvalidValue(f"its model is one for the task {self.trained_.task}")
         if "feature_names_in_" in facts:
             if len(facts["feature_names_in_"]) != facts["n_features_in_"]:
-                raise ValueError("its names are not those of its columns")
+                raise InvalidValue("its names are not those of its columns")
             facts["feature_names_in_"] = np.array(facts["feature_names_in_"], object)
         vars(self).update(facts | {"history_": history})
 
@@ -158,5 +158,5 @@ def _solver(plain: Any) -> Any:
         return plain
     given = {name: _solver(value) if name == "newton" else value for name, value in plain["fields"].items()}
     if not isinstance(given.get("newton"), engine.Solver | None):
-        raise ValueError("its solver is not known")
+        raise InvalidValue("its solver is not known")
     return _SOLVERS[plain["name"]](**given)

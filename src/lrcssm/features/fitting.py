@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from ..errors import InvalidValue
 from .units import TAPS, Units, cell_arrays, stacked
 from .views import VIEWS, Views
 
@@ -12,7 +13,7 @@ LONGEST = 2**20
 
 
 def check_units(views: Views, units: Units) -> None:
-    """Raise `ValueError` if the arrays of views and units, as a file holds them, are not those of one map.
+    """Raise `InvalidValue` if the arrays of views and units, as a file holds them, are not those of one map.
 
     **Arguments:**
 
@@ -29,10 +30,10 @@ def check_units(views: Views, units: Units) -> None:
         wanted[f"views.{name}"], found[f"views.{name}"] = (channels,), getattr(views, name).shape
     for name, shape in wanted.items():
         if found.get(name) != shape:
-            raise ValueError(f"its {name} has shape {found.get(name)}, and {shape} is expected")
+            raise InvalidValue(f"its {name} has shape {found.get(name)}, and {shape} is expected")
     if not views.names or any(name not in VIEWS for name in views.names):
-        raise ValueError("its views are not known")
+        raise InvalidValue("its views are not known")
     for name, most in (("dilations", LONGEST), ("sources", signals - 1)):
         numbers = np.asarray(getattr(units, name))
         if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() > most:
-            raise ValueError(f"its {name} are not whole numbers from 0 to {most}")
+            raise InvalidValue(f"its {name} are not whole numbers from 0 to {most}")

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import Cases
+from ..errors import InvalidValue
 from . import sweep
 from .fitting import check_units
 from .map import some_taps
@@ -170,15 +171,15 @@ class LagMap:
         own: dict[str, Any] = {name: arrays[name] for name in _OWN}
         sizes: dict[str, Any] = {name: config[name] for name in _SIZES}
         if any(type(size) is not int for size in sizes.values()):
-            raise ValueError("its sizes are not whole numbers")
+            raise InvalidValue("its sizes are not whole numbers")
         found = cls(**sizes, views=views, units=units, **own)
         channels, others = found.channels, units.mixes.shape[1] - found.channels
         if not (channels > 0 and 0 <= found.known <= others and found.season > 0 and found.near > 0):
-            raise ValueError("its channels, season or near steps are not those of its arrays")
+            raise InvalidValue("its channels, season or near steps are not those of its arrays")
         each = units.cell.v.size
         for names, size in ((_OWN[:3], channels), (_OWN[3:5], others), (_OWN[5:], each)):
             if any(own[name].shape != (size,) for name in names):
-                raise ValueError(f"its {names[0]} is not that of its channels")
+                raise InvalidValue(f"its {names[0]} is not that of its channels")
         return found
 
 

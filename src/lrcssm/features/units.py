@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..cells import LRC
+from ..errors import InvalidValue
 
 TAPS = 9
 SPEED = 16.0  # the fastest units keep 1/(1 + 0.95 · SPEED · σ(f)) of the state, about a tenth
@@ -160,7 +161,7 @@ def units_of(arrays: dict[str, np.ndarray]) -> Units:
     groups, taps, units = own["a_u"].shape
     skeleton = stacked(taps, units, jax.random.split(jax.random.key(0), groups))
     if set(cell_arrays(skeleton)) != set(own):
-        raise ValueError("the arrays are not those of an LRC cell.")
+        raise InvalidValue("its arrays are not those of an LRC cell")
     dilations, sources = (jnp.asarray(arrays[name]) for name in ("dilations", "sources"))
     return Units(with_arrays(skeleton, **own), dilations, sources, arrays["mixes"])
 

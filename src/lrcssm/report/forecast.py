@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from .page import head, page, section
 from .plots import BLUE, GREY, RED, svg
+from .text import plain
 
 _MOST_CHANNELS = 4
 
@@ -56,11 +57,11 @@ def forecast_figure(
         )
         axes.plot(ahead, forecast[:, i], color=RED, linewidth=1.5, label="forecast")
         axes.axvline(len(values) - 0.5, color=GREY, linewidth=0.8, zorder=0)
-        axes.set_ylabel(names[i].replace("$", r"\$"))
+        axes.set_ylabel(plain(names[i], 24))
         axes.spines[["top", "right"]].set_visible(False)
     if stamps is not None:
         places = np.linspace(begin, len(stamps) - 1, 6).round().astype(int)
-        grid[-1].set_xticks(places, [str(stamps[place]).replace("$", r"\$") for place in places])
+        grid[-1].set_xticks(places, [plain(stamps[place], 20) for place in places])
     else:
         grid[-1].set_xlabel("step")
     handles, labels = grid[0].get_legend_handles_labels()

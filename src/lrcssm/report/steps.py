@@ -9,9 +9,11 @@ from matplotlib.patches import Patch
 
 from ..data import Cases
 from ..training.metrics import known_targets
+from .text import plain
 
 SHOWN = 6
 """Most cases in a picture."""
+_WIDTH = 7.5
 _COLOURS = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#44aa99", "#ddaa33", "#882255", "#999933",
     "#332288",
@@ -49,7 +51,7 @@ def timelines(
     - `ids`: names of all cases.
     - `chosen`: positions of the cases to show.
     """
-    figure = Figure(figsize=(7.5, (0.8 if classes is not None else 1.6) * len(chosen) + 0.9), layout="constrained")
+    figure = Figure(figsize=(_WIDTH, (0.8 if classes is not None else 1.6) * len(chosen) + 0.9), layout="constrained")
     every = figure.subplots(len(chosen), 1, squeeze=False)[:, 0]
     for axes, i in zip(every, chosen, strict=True):
         target = np.asarray((cases.targets or ())[i])
@@ -63,15 +65,15 @@ def timelines(
             shades = np.array([_rgb(_COLOURS[k % len(_COLOURS)]) for k in range(len(classes))] + [(1.0, 1.0, 1.0)])
             axes.imshow(shades[rows], aspect="auto", interpolation="nearest", extent=(0, len(target), 2, 0))
             axes.set_yticks([0.5, 1.5], ["true", "predicted"], fontsize=8)
-        axes.set_title(f"case {ids[i]}", fontsize=8, loc="left", parse_math=False)
+        axes.set_title(f"case {plain(ids[i])}", fontsize=8, loc="left")
     every[-1].set_xlabel("step")
     if classes is None:
         every[0].legend(frameon=False, fontsize=8)
     else:
-        handles = [
-            Patch(color=_COLOURS[k % len(_COLOURS)], label=name.replace("$", r"\$")) for k, name in enumerate(classes)
-        ]
-        figure.legend(handles=handles[: len(_COLOURS)], loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+        names = [plain(name) for name in classes[: len(_COLOURS)]]
+        handles = [Patch(color=colour, label=name) for colour, name in zip(_COLOURS, names, strict=False)]
+        columns = min(6, int(_WIDTH / (0.5 + 0.07 * max(map(len, names)))))  # inches of a patch and of a letter
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     return figure
 
 

@@ -10,7 +10,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -167,7 +167,12 @@ def fit(
 
 
 def one_pass(
-    state: TrainState, cases: Cases, config: TrainingConfig, solver: Solver, seconds: float = 0.0
+    state: TrainState,
+    cases: Cases,
+    config: TrainingConfig,
+    solver: Solver,
+    seconds: float = 0.0,
+    known: Sequence[int] = (),
 ) -> tuple[TrainState, Evaluation]:
     """Train on each case once, in random order.
 
@@ -177,6 +182,7 @@ def one_pass(
     - `cases`: with targets.
     - `config`, `solver`: as for `fit`.
     - `seconds`: of training so far.
+    - `known`: lengths for which programs are compiled already, as for `lrcssm.data.padded_lengths`.
 
     **Returns:**
 
@@ -185,7 +191,8 @@ def one_pass(
     check_cases(state.model, cases, None)
     start, since = time.perf_counter() - seconds, []
     rng = np.random.default_rng((config.seed, int(state.step)))
-    groups = arrange(cases, config.batch, rng, lengths=padded_lengths(cases, patch=state.model.config.patch))
+    lengths = padded_lengths(cases, known, patch=state.model.config.patch)
+    groups = arrange(cases, config.batch, rng, lengths=lengths)
     for step in checked_steps(state, _batches(cases, groups, config, solver), config, solver):
         state = step.state
         since.append((step.loss, step.iterations))

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from ..compilation import bound_programs
 from ..data import Cases, batches, padded_lengths
 from ..data.batching import few_patches
 from ..engine import Auto, SolveError, Solver, Status
@@ -86,6 +87,7 @@ def predict(
     Logits of the classes, or numbers, `(cases, outputs)`; for `task="per-step"` a list of one array `(time, outputs)` for each
     case. A solve that failed raises `SolveError`, and outputs that are not finite raise `PredictionError`.
     """
+    bound_programs(_outputs)
     found: list[Any] = [None] * len(cases)
     each = model.config.task == "per-step"
     lengths, multiple = padded_lengths(cases, known, patch=model.config.patch), solver.batch_shards

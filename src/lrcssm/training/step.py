@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from ..compilation import bound_programs
 from ..data import Batch
 from ..engine import Solver, Status
 from ..errors import TrainingError
@@ -62,6 +63,7 @@ def checked_steps(
 
     An iterator of `Step`. A solve that failed, or a loss that is not finite, raises `TrainingError`.
     """
+    bound_programs(train_step)
     knobs, key = on_all((config.knobs(), jax.random.key(config.seed)), solver)
     number = int(state.step)
     for batch in batches:
