@@ -154,7 +154,7 @@ def test_arrays_of_a_ridge_model_fit_together(tmp_path, name, value, defaults):
     lrcssm.LrcRidgeClassifier(n_features=28, views=["levels"], random_state=0).fit(SERIES, list("abababab")).save(path)
     header, arrays = read_arrays(path, kind="model")
     array = arrays[f"model{name}"]
-    arrays[f"model{name}"] = np.full_like(array, value) if value else np.repeat(array, 2, -2 if array.ndim > 1 else -1)
+    arrays[f"model{name}"] = np.full_like(array, value) if value else np.repeat(array, 2, 0)
     write_arrays(path, {key: header[key] for key in header if key not in ("format", "arrays")}, arrays)
     with pytest.raises(FileError, match=f"its {name} has shape|its {name} are not whole numbers from 0 to"):
         lrcssm.load(path)
