@@ -233,8 +233,8 @@ def pictures():
 
 
 @pytest.mark.parametrize("kind, figures", [pytest.param(*both, id=both[0]) for both in pictures()])
+def test_no_text_is_cut_off(kind, figures):
     """Drawings lie within the picture, and distinct lines have a legend."""
-    """What is drawn lies within the picture, and lines that can be told apart have a legend."""
     for figure in figures:
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
