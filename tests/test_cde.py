@@ -227,7 +227,10 @@ class EachStep(TimeLayer):
     size: int = eqx.field(static=True)
 
     def __call__(self, inputs, state, context):
-        return Outcome(inputs, None, None)
+        return Outcome(inputs, (), None)
+
+    def initial_state(self, batch):
+        return ()
 
 
 def accuracy_after(steps, layer=None, **fields):

@@ -121,12 +121,12 @@ def test_the_channel_and_the_time_scale_that_decide_are_found():
         assert np.mean(found.predicted == test.targets) > 0.85
         for k in range(2):
             channels = found.by_channel()[k] / found.by_class[k].sum()
-            assert channels.argmax() == 1 and channels[1] > 0.5
+            assert channels.argmax() == 1 and channels[1] > 0.8
         shares[kind] = dict(zip(found.time_scales, found.by_time_scale()[1] / found.by_class[1].sum(), strict=True))
-    assert max(shares["slow"], key=shares["slow"].__getitem__) == "30 to 100 steps"
-    assert max(shares["fast"], key=shares["fast"].__getitem__) in ("3 to 10 steps", "10 to 30 steps")
-    short = {kind: sum(found[name] for name in ("up to 3 steps", "3 to 10 steps")) for kind, found in shares.items()}
-    assert short["fast"] > 1.5 * short["slow"]
+    # Levels, the first band, are large in both; the others differ.
+    slow, fast = shares["slow"], shares["fast"]
+    assert fast["3 to 10 steps"] > 1.3 * slow["3 to 10 steps"]
+    assert slow["30 to 100 steps"] > 1.3 * fast["30 to 100 steps"] and slow["10 to 30 steps"] > fast["10 to 30 steps"]
 
 
 def test_refusals():

@@ -34,7 +34,7 @@ def fitted(kind):
     return made.fit(series([60, 100, 150, 200]), [0, 1, 0, 1])
 
 
-@pytest.mark.parametrize("kind", ["gradient", "ridge", "partial_fit"])
+@pytest.mark.parametrize("kind", ["gradient", "ridge", pytest.param("partial_fit", marks=pytest.mark.slow)])
 def test_programs_for_many_lengths(kind, caplog):
     """24 lengths within two powers of two: eight rungs of the ladder, so at most as many programs of the model. Those of training
     take the most time to compile, so that there all lengths are near those of the first fit."""
@@ -54,6 +54,7 @@ def test_programs_for_many_lengths(kind, caplog):
     assert max((compiled.count(name) for name in compiled), default=0) <= most, compiled
 
 
+@pytest.mark.slow
 def test_programs_of_many_fits_are_given_back(monkeypatch):
     """Cases of one length are not padded, so that each fit may need a program of its own; only some are kept."""
     monkeypatch.setattr(compilation, "MOST_PROGRAMS", 0)

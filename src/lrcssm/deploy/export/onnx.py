@@ -2,11 +2,12 @@
 
 # pyright: reportAttributeAccessIssue=false
 # (where onnx is not installed, pyright takes onnx.py of this folder for it)
+import contextlib
 import dataclasses
 import logging
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -108,6 +109,20 @@ def _step(made: Program) -> onnx.ModelProto:
         return _converted(dataclasses.replace(made, function=alone), "step", one)
 
 
+@contextlib.contextmanager
+def _restored(*modules: Any) -> Iterator[None]:
+    """Restore the names of modules afterwards: jax2onnx replaces functions of JAX while it translates, and 0.17 leaves its own
+    `jax.numpy.cumsum` behind."""
+    before = [(module, dict(vars(module))) for module in modules]
+    try:
+        yield
+    finally:
+        for module, names in before:
+            for name, value in names.items():
+                if vars(module).get(name) is not value:
+                    setattr(module, name, value)
+
+
 def _converted(made: Program, what: str, shapes: list[Any]) -> onnx.ModelProto:
     """Translate a program by jax2onnx."""
     import jax2onnx  # pyright: ignore[reportMissingImports]
@@ -116,7 +131,7 @@ def _converted(made: Program, what: str, shapes: list[Any]) -> onnx.ModelProto:
     level = logger.level
     try:
         logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _restored(jax.numpy, jax.lax, jax.nn):
             warnings.simplefilter("ignore")
             written = jax2onnx.to_onnx(made.function, inputs=shapes)
     except Exception as error:  # jax2onnx has no error of its own
