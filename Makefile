@@ -30,7 +30,7 @@ test: $(VENV)/stamp-dev ## run the tests, except the slow ones
 
 # The slow tests too, with all extras and on the programs that users run, in the order of conftest.py: within the budget,
 # and of a long list of one file no more than its share. What is left out is printed; make test-slow leaves out nothing.
-BUDGET ?= 900
+BUDGET ?= 1380
 SHARE ?= 20
 .PHONY: test-full
 test-full: $(VENV)/stamp-full ## run the slow tests too, with all extras, within a time budget

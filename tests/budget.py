@@ -2,7 +2,7 @@
 
 `--budget SECONDS` counts from the start of pytest, for all of its processes together. `--share SECONDS` is the most that
 one process spends on the tests of one file, so that a long list does not keep the files after it from being run; those of
-`FAVOURED` have three shares. A test that has begun is never cut off. What is left out is skipped, so a run without
+`FAVOURED` have three shares, and those of `WHOLE` are not limited. A test that has begun is never cut off. What is left out is skipped, so a run without
 failures ends green.
 """
 
@@ -14,6 +14,7 @@ import pytest
 SPENT = "left out: time budget"
 SHARE_SPENT = "left out: share of its file"
 FAVOURED: set[str] = set()
+WHOLE: set[str] = set()
 DEADLINE = pytest.StashKey[float]()
 IN_FILES = pytest.StashKey[collections.Counter[str]]()
 
@@ -54,6 +55,8 @@ def pytest_runtest_setup(item):
     own = item.config.stash[IN_FILES][item.path.name]
     if time.time() > item.config.stash.get(DEADLINE, float("inf")):
         pytest.skip(SPENT)
+    if item.path.stem in WHOLE:
+        return
     if share is not None and own > share * (3 if item.path.stem in FAVOURED else 1):
         pytest.skip(SHARE_SPENT)
 

@@ -46,13 +46,15 @@ def pytest_addoption(parser):
 # A run with --slow may not have the time for everything: what has found mistakes comes first, and has more of it.
 FIRST = (
     "test_random_cells", "test_tolerance", "test_errors", "test_gradients", "test_agreement", "test_contract", "test_every_architecture",
-    "test_estimator_checks", "test_every_estimator", "test_ridge", "test_forecaster", "test_export", "test_walks", "test_hostile_values",
+    "test_estimator_checks", "test_every_estimator", "test_ridge", "test_ridge_export", "test_ridge_stream", "test_forecaster", "test_export", "test_walks", "test_hostile_values",
     "test_readers_damage", "test_readers_safety", "test_kills", "test_checkpoint", "test_lengths", "test_devices", "test_docs",
 )  # fmt: skip
 
 
 def pytest_configure(config):
-    config.pluginmanager.get_plugin("budget").FAVOURED.update(FIRST)
+    budget = config.pluginmanager.get_plugin("budget")
+    budget.FAVOURED.update(FIRST)
+    budget.WHOLE.update(("test_estimator_checks", "test_ridge_export"))
 
 
 def in_order(item):
