@@ -181,6 +181,7 @@ def test_bfloat16_is_close_and_stays_inside():
     assert distance(rounded[0][1][0], plain[0][1][0]) > 1e-5
 
 
+@pytest.mark.slow
 def test_differences_across_calls():
     """The first difference of a piece is to the sample before it, and 0 where that was not valid or was not there."""
     model = SequenceModel(ModelConfig(**SMALL, task="per-step", differences=True), jax.random.key(0))

@@ -22,7 +22,7 @@ from lrcssm.training.folder import Folder, RunError
 from lrcssm.training.provenance import same_run
 from lrcssm.tuning import worker
 
-COUNTS = [pytest.param(30, id="30"), pytest.param(150, id="150", marks=pytest.mark.slow)]
+COUNTS = [pytest.param(15, id="15"), pytest.param(150, id="150", marks=pytest.mark.slow)]
 SMALL = [
     "--hidden-dim",
     "4",
@@ -116,8 +116,8 @@ ESTIMATORS = {
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("ridge", 20),
-        ("ridge forecaster", 20),
+        ("ridge", 10),
+        ("ridge forecaster", 10),
         *(pytest.param(kind, 150, marks=pytest.mark.slow) for kind in ESTIMATORS),
     ],
 )

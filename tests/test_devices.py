@@ -97,6 +97,7 @@ def test_jacobians_may_overflow_where_no_state_does():
         assert Status(int(run(lambda x, u: 2 * x + u, solver).status[0])) == Status.UNSTABLE
 
 
+@pytest.mark.slow
 def test_layers_of_many_states_have_any_batch_axes():
     model = SequenceModel(ModelConfig(**(SMALL | {"num_blocks": 1}), cell="S6"), jax.random.key(0))
     inputs = normal(np.random.default_rng(1), (7, 2, 3, 2), jnp.float64)

@@ -30,7 +30,7 @@ def test_methods(tmp_path, capsys):
     """Ridge by default; any parameter of gradient steps selects them."""
     X, y = waves(40)
     model = LrcSSMClassifier(random_state=0, verbose=1).fit(X[:30], y[:30])
-    assert isinstance(model.model_, LiquidModel) and "ridge on 14336 features" in capsys.readouterr().out
+    assert isinstance(model.model_, LiquidModel) and "ridge on 12288 features" in capsys.readouterr().out
     assert model.score(X[30:], y[30:]) == 1 and model.history_ == () and model.n_iter_ == 0
     model.save(tmp_path / "model")
     again = LrcSSMClassifier.load(tmp_path / "model")

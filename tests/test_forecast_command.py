@@ -95,6 +95,7 @@ def test_targets_and_covariates(tmp_path, capsys):
     assert "The last 4 rows have no value" in json.loads(capsys.readouterr().out)["notes"][0]
 
 
+@pytest.mark.slow
 def test_gradient_steps(tmp_path, capsys):
     source = write(tmp_path / "y.csv", ["a", "b"], [wave(), wave(seed=1)])
     words = [

@@ -106,7 +106,8 @@ def test_it_goes_on_with_its_own_forecasts(fitted):
 
 
 @pytest.mark.parametrize(
-    ("changes", "irregular"), [({"architecture": "transformer"}, False), ({"standardise": "case"}, True)]
+    ("changes", "irregular"),
+    [pytest.param({"architecture": "transformer"}, False, marks=pytest.mark.slow), ({"standardise": "case"}, True)],
 )
 def test_without_a_state_the_window_goes_on(changes, irregular):
     y, gaps = sines(60), np.random.default_rng(0).uniform(0.2, 1.8, 60)

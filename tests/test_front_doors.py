@@ -22,10 +22,10 @@ def leaves(model):
     "kind, method",
     [
         ("classes", "gradient"),
-        ("numbers", "gradient"),
+        pytest.param("numbers", "gradient", marks=pytest.mark.slow),
         ("classes", "ridge"),
         ("numbers", "ridge"),
-        ("classes", "logistic"),
+        pytest.param("classes", "logistic", marks=pytest.mark.slow),
     ],
 )
 def test_estimator_and_command_line_give_the_same_bits(kind, method, tmp_path, monkeypatch, capsys):

@@ -20,7 +20,6 @@ SMALL = {"input_dim": 2, "output_dim": 2, "hidden_dim": 16, "state_dim": 16, "nu
 # What an architecture may set itself. A mean alone is a slow start: what tells the classes apart is of second order.
 DEFAULTS = {"cell": "LRC", "pool": "mean-max-std"}
 FEWER = {"solver_steps": 32}  # options that make a layer cheaper, where it has them
-QUICK = ("lrcssm",)
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +77,8 @@ def make(**given: Any) -> SequenceModel:
     return SequenceModel(config, jax.random.key(0))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in ARCHITECTURES])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_learns_an_order(name):
     assert accuracy(make(**ARCHITECTURES[name]), 600) >= 0.95
 

@@ -65,7 +65,8 @@ def levels(model, length, batch=2):
     return [(plan, needed(model, x, plan)) for plan in dict.fromkeys([*reversed(kinds.values()), plans[-1]])]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in MODELS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_the_plan_of_the_compiler_is_within_the_budget(name):
     with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
         model, length = make(**MODELS[name]), 3000 if name in QUICK else 20_000

@@ -54,7 +54,7 @@ def random_cells(form, count, key):
 @pytest.mark.parametrize(
     ("solver", "total", "solved"),
     [
-        ("DEER", 100, 93),
+        pytest.param("DEER", 100, 93, marks=pytest.mark.slow),
         *(
             pytest.param(name, 1000, least, marks=pytest.mark.slow)
             for name, least in {"Sequential": 1000, "DEER": 935, "ELK": 950, "Jacobi": 650, "Auto": 1000}.items()

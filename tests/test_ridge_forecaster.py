@@ -271,7 +271,7 @@ def test_shapes_rolling_and_several_series():
     assert len(found) == 2 and found[0].shape == (4,)
     np.testing.assert_array_equal(two.predict([wave(100)])[0], found[0])
     np.testing.assert_array_equal(two.predict(wave(100)), found[0])
-    with pytest.raises(lrcssm.LrcssmError, match="tell about 4 steps"):
+    with pytest.raises(lrcssm.LrcssmError, match="cover 4 steps"):
         model.predict_interval(horizon=5)
 
 
