@@ -31,8 +31,7 @@ trained = LrcSSMClassifier(method="gradient", steps=400, random_state=0).fit(X_t
 print(f"trained by gradients:     {trained.score(X_test, y_test):.1%}")
 
 # %% [markdown]
-# The ridge model takes seconds and is a good start; on these short series with many channels a trained model is better, so we continue with
-# it.
+# Both are accurate here, and the ridge model takes seconds. We continue with the trained model, to show how it copes with gaps.
 #
 # ## Gaps
 #
