@@ -12,7 +12,7 @@ def run(step, state, length):
     return np.stack(states)
 
 
-def truth_and_reach(step, state, length, eps, draws=3, roundings=8):
+def truth_and_reach(step, state, length, eps, draws=8, roundings=8):
     """The states, and how far those of loops that round to `eps` are from them, at most.
 
     The other loops round their states and what they add to them `roundings` times as coarsely as `eps`, at random; what
