@@ -116,8 +116,8 @@ ESTIMATORS = {
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("ridge", 10),
-        ("ridge forecaster", 10),
+        ("ridge", 20),
+        ("ridge forecaster", 20),
         *(pytest.param(kind, 150, marks=pytest.mark.slow) for kind in ESTIMATORS),
     ],
 )

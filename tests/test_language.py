@@ -140,14 +140,13 @@ def without_code(text):
     return re.sub(r"^ *```.*?^ *```|<!--.*?-->|\$\$.*?\$\$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def test_messages_and_docstrings_avoid_banned_phrases():
-    wrong = [
-        f"{path.relative_to(SOURCE)}:{line}: {found}"
-        for path in modules()
-        for line, text in texts(path)
-        for found in findings(text)
-    ]
+def avoid_banned_phrases(paths, read):
+    wrong = [f"{path}:{line}: {found}" for path in paths for line, text in read(path) for found in findings(text)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_messages_and_docstrings_avoid_banned_phrases():
+    avoid_banned_phrases(modules(), texts)
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
@@ -161,13 +160,7 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
 
 
 def test_docstrings_of_tests_and_programs_avoid_banned_phrases():
-    wrong = [
-        f"{path.name}:{line}: {found}"
-        for path in programs()
-        for line, text in docstrings(path)
-        for found in findings(text)
-    ]
-    assert not wrong, "\n".join(wrong)
+    avoid_banned_phrases(programs(), docstrings)
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in [*PAGES, *TUTORIALS]])

@@ -20,7 +20,8 @@ For a class, contributions are averaged over the cases that were predicted as th
 that is what tells these cases from the others. They add up to the mean output of the class over its cases minus the mean
 over all cases. Bands of time scales have unequal numbers of units, and a unit with a short kernel and a long memory counts as
 slow: compare the shares of a band between classes, and do not take the largest band for a duration. For a number, each group
-has cov(contribution, prediction) / var(prediction) over the cases, and these shares add up to 1. Ridge regression divides weight among features that say the same; so do contributions.
+has cov(contribution, prediction) / var(prediction) over the cases, and these shares add up to 1. Ridge regression divides
+weight among features that say the same; so do contributions.
 """
 
 import dataclasses

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import InvalidValue
 from .units import TAPS, Units, cell_arrays, stacked
-from .views import VIEWS, Views
+from .views import ARRAYS, VIEWS, Views
 
 LONGEST = 2**20
 """Largest dilation that is believed; a stream keeps eight times as many samples."""
@@ -26,7 +26,7 @@ def check_units(views: Views, units: Units) -> None:
     channels, signals = units.mixes.shape[1:] if units.mixes.ndim == 3 else (0, 0)
     wanted |= {"mixes": (len(views.names), channels, signals), "dilations": (groups,), "sources": (groups, TAPS)}
     found |= {name: np.shape(getattr(units, name)) for name in ("mixes", "dilations", "sources")}
-    for name in ("mean", "scale", "difference_scale", "case_difference_scale"):
+    for name in ARRAYS:
         wanted[f"views.{name}"], found[f"views.{name}"] = (channels,), getattr(views, name).shape
     for name, shape in wanted.items():
         if found.get(name) != shape:

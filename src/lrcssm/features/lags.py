@@ -30,7 +30,6 @@ BATCH = 64
 _VIEWS = ("levels", "differences")
 _SIZES = ("channels", "known", "season", "near")
 _OWN = ("scale", "level_mean", "level_scale", "other_mean", "other_scale", "state_mean", "state_scale")
-_VIEW_ARRAYS = ("mean", "scale", "difference_scale", "case_difference_scale")
 _TINY = 1e-9
 _MOST = 3.0  # a level further from those of training counts as this many of their standard deviations
 
@@ -157,7 +156,7 @@ class LagMap:
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that rows depend on: JSON, and arrays by name."""
         arrays = {name: getattr(self, name) for name in _OWN}
-        arrays |= {f"views.{name}": getattr(self.views, name) for name in _VIEW_ARRAYS}
+        arrays |= self.views.to_arrays()
         arrays |= unit_arrays(self.units)
         config = {name: getattr(self, name) for name in _SIZES}
         return config, arrays
@@ -165,7 +164,7 @@ class LagMap:
     @classmethod
     def from_arrays(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LagMap":
         """The inverse of `to_arrays`."""
-        views = Views(_VIEWS, *(arrays[f"views.{name}"] for name in _VIEW_ARRAYS))
+        views = Views.from_arrays(_VIEWS, arrays)
         units = units_of(arrays)
         check_units(views, units)
         own: dict[str, Any] = {name: arrays[name] for name in _OWN}

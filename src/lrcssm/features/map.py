@@ -20,7 +20,6 @@ BATCH = 32
 _CALIBRATION_CASES = 64
 _APART = 1e-4  # of the scale of the states: between a threshold and a state that many cases have
 _SLOTS = 16  # steps of each calibration case whose states are looked at
-_VIEW_ARRAYS = ("mean", "scale", "difference_scale", "case_difference_scale")
 
 
 class FeatureMap(NamedTuple):
@@ -106,7 +105,7 @@ class FeatureMap(NamedTuple):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that the features depend on: JSON, and arrays by name."""
-        arrays = {f"views.{name}": getattr(self.views, name) for name in _VIEW_ARRAYS}
+        arrays = self.views.to_arrays()
         arrays |= {f"reference.{name}": np.asarray(value) for name, value in self.reference._asdict().items()}
         arrays |= unit_arrays(self.units)
         return {"views": list(self.views.names), "batch": int(self.batch)}, arrays
@@ -114,7 +113,7 @@ class FeatureMap(NamedTuple):
     @classmethod
     def from_arrays(cls, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> "FeatureMap":
         """The inverse of `to_arrays`."""
-        views = Views(tuple(config["views"]), *(arrays[f"views.{name}"] for name in _VIEW_ARRAYS))
+        views = Views.from_arrays(config["views"], arrays)
         reference = Reference(*(jnp.asarray(arrays[f"reference.{name}"]) for name in Reference._fields))
         return cls(views, units_of(arrays), reference, config["batch"])
 

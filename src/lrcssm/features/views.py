@@ -20,6 +20,8 @@ from ..errors import InvalidValue
 VIEWS = ("levels", "differences", "case-levels", "case-differences")
 STREAMED = VIEWS[:2]
 """Views that need no later step of a series."""
+ARRAYS = ("mean", "scale", "difference_scale", "case_difference_scale")
+"""Fields of `Views` that are arrays, one number for each channel."""
 _TINY = 1e-9
 
 
@@ -64,6 +66,15 @@ class Views:
             repeats = np.abs(centres).max() < 0.05 and np.abs(scales[varied] - 1).max(initial=0) < 0.1
             names = VIEWS[:2] if repeats else VIEWS
         return cls(tuple(names), mean, scale, difference_scale, case_difference_scale)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return {f"views.{name}": getattr(self, name) for name in ARRAYS}
+
+    @classmethod
+    def from_arrays(cls, names: Sequence[str], arrays: dict[str, np.ndarray]) -> "Views":
+        """The inverse of `to_arrays`, among further arrays."""
+        return cls(tuple(names), *(arrays[f"views.{name}"] for name in ARRAYS))
 
     def __call__(self, cases: Cases, i: int) -> np.ndarray:
         """All views of case `i`, `(time, views, channels)`. A skipped step repeats the last observed one."""
